@@ -1,0 +1,166 @@
+//! `dues bench`: how many settlements a second, end to end, against plain SQLite writing the very same rows.
+//!
+//! Both run in one process, in turns, on the same disk, with the same schema and the same durability, so that the ratio means something on a noisy
+//! machine. The engine decodes, decides, writes history, primary row and change log, and awaits every write; the baseline only writes.
+
+#![allow(clippy::float_arithmetic)] // Rates and ratios, not money.
+
+mod baseline;
+mod workload;
+
+use dues_processors::ach_handler::AchHandler;
+use dues_processors::{Context, process};
+use dues_store::embedded::Embedded;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::args::Bench;
+use crate::output::{self, Error};
+use baseline::Baseline;
+
+/// Records in a batch, as Lambda would be given.
+const BATCH: u32 = 1000;
+/// Batches under way at once, as a mapping with that many shards would have.
+const SHARDS: usize = 6;
+/// The two sides take turns this often.
+const ROUNDS: u32 = 4;
+
+pub(crate) async fn run(data: &Path, args: &Bench) -> Result<(), Error> {
+    let folder = Folder::new(data)?;
+    let fresh = measure(&folder.0.join("fresh"), args.events, 0, args.json).await?;
+    let large = match args.rows {
+        0 => None,
+        rows => Some(measure(&folder.0.join("large"), args.events, rows, args.json).await?),
+    };
+    report(args, &fresh, large.as_ref())
+}
+
+/// What was measured on one store.
+struct Measured {
+    events: u32,
+    engine: Duration,
+    raw: Duration,
+}
+
+impl Measured {
+    fn events_per_s(&self) -> f64 {
+        f64::from(self.events) / self.engine.as_secs_f64()
+    }
+
+    fn raw_per_s(&self) -> f64 {
+        f64::from(self.events) / self.raw.as_secs_f64()
+    }
+}
+
+async fn measure(folder: &Path, events: u32, rows_before: u32, quiet: bool) -> Result<Measured, Error> {
+    let store = output::open(folder)?;
+    let file = folder.join("dues.db");
+    let say = |text: String| {
+        if !quiet {
+            eprintln!("{text}")
+        }
+    };
+    say(format!("filling a store with {} records", output::grouped(u64::from(rows_before) + u64::from(events))));
+    // Two rows a record: its history and itself. The members that settle come last.
+    workload::fill(&store, 0..rows_before, workload::Fill::Old).await?;
+    workload::fill(&store, rows_before..rows_before + events, workload::Fill::Sent).await?;
+    let mut baseline = Baseline::new(&file, &folder.join("raw.db"))?;
+    let context = Context { parallel: BATCH as usize, ..Context::new(store) };
+    let mut measured = Measured { events: 0, engine: Duration::ZERO, raw: Duration::ZERO };
+    let per_round = events.div_ceil(ROUNDS);
+    for round in 0..ROUNDS {
+        let first = rows_before + (round * per_round).min(events);
+        let last = rows_before + ((round + 1) * per_round).min(events);
+        let start = Instant::now();
+        settle(&context, first..last).await?;
+        measured.engine += start.elapsed();
+        measured.raw += baseline.write(u64::from(last - first))?;
+        measured.events += last - first;
+        say(format!("round {}: {:.0} events/s, plain SQLite {:.0}", round + 1, measured.events_per_s(), measured.raw_per_s()));
+    }
+    Ok(measured)
+}
+
+/// Settlements of these members, through the handler.
+async fn settle(context: &Context<Embedded>, members: std::ops::Range<u32>) -> Result<(), Error> {
+    let batches = members.clone().step_by(BATCH as usize).map(|first| first..(first + BATCH).min(members.end));
+    let tasks = batches.map(|batch| {
+        let context = context.clone();
+        async move {
+            let work = tokio::spawn(async move {
+                let records: Vec<_> = batch.map(workload::settlement).collect();
+                let counts = process::<AchHandler, Embedded>(&context, &records).await.counts();
+                if counts.applied == records.len() as u64 {
+                    Ok(())
+                } else {
+                    Err(Error::Said(format!("not all settlements were applied: {counts:?}")))
+                }
+            });
+            work.await.unwrap_or_else(|e| Err(Error::Said(e.to_string())))
+        }
+    });
+    stream::iter(tasks).buffer_unordered(SHARDS).try_collect().await
+}
+
+fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>) -> Result<(), Error> {
+    let ratio = fresh.events_per_s() / fresh.raw_per_s();
+    let memory = peak_memory_mb();
+    let rounded = |value: f64, places: i32| (value * 10f64.powi(places)).round() / 10f64.powi(places);
+    if args.json {
+        let mut answer = json!({
+            "events": args.events,
+            "events_per_s": rounded(fresh.events_per_s(), 0),
+            "raw_sqlite_events_per_s": rounded(fresh.raw_per_s(), 0),
+            "ratio": rounded(ratio, 3),
+            "peak_memory_mb": memory,
+        });
+        if let Some(large) = large {
+            answer["rows"] = json!(args.rows);
+            answer["events_per_s_at_rows"] = json!(rounded(large.events_per_s(), 0));
+            answer["raw_sqlite_events_per_s_at_rows"] = json!(rounded(large.raw_per_s(), 0));
+            answer["flat"] = json!(rounded(large.events_per_s() / fresh.events_per_s(), 3));
+        }
+        return output::json(&answer);
+    }
+    let mut table = output::table(["", "settlements/s", "plain SQLite/s", "ratio"]);
+    let mut row = |name: String, m: &Measured| {
+        let ratio = m.events_per_s() / m.raw_per_s();
+        table.add_row([name, format!("{:.0}", m.events_per_s()), format!("{:.0}", m.raw_per_s()), format!("{ratio:.2}")]);
+    };
+    row("fresh store".into(), fresh);
+    if let Some(large) = large {
+        row(format!("{} records before", output::grouped(args.rows.into())), large);
+    }
+    output::text(&table.to_string())?;
+    output::text(&format!("{} settlements each; peak memory {memory} MB", output::grouped(args.events.into())))
+}
+
+/// The most memory that this process ever held, from the kernel; 0 where it does not say.
+fn peak_memory_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// A folder for the measurement, beside the data so that it is on the same disk, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(data: &Path) -> Result<Self, Error> {
+        let folder = data.join(format!("bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|cause| Error::Io { doing: format!("make folder {}", folder.display()), cause })?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+        // The data folder too, if it was only made for this.
+        if let Some(data) = self.0.parent() {
+            let _ = std::fs::remove_dir(data);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `dues`: the whole of membership billing in one program, everything embedded.
+
+mod args;
+mod bench;
+mod history;
+mod ingest;
+mod output;
+mod parked;
+mod show;
+mod stream_run;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+use args::{Args, Command};
+
+/// Rows are allocated by the handlers' threads and freed by the writer's: the system's allocator makes them wait for one another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::failed(&error.into()),
+    };
+    let result = runtime.block_on(async {
+        match args.command {
+            Command::Ingest(ingest) => ingest::run(&args.data, &ingest).await,
+            Command::Show(show) => show::run(&args.data, &show).await,
+            Command::History(history) => history::run(&args.data, &history).await,
+            Command::Parked(parked) => parked::run(&args.data, &parked).await,
+            Command::Bench(bench) => bench::run(&args.data, &bench).await,
+        }
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::failed(&error),
+    }
+}

@@ -1,0 +1,104 @@
+//! What the program prints: tables for people, JSON for programs, errors on standard error.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use dues_store::embedded::Embedded;
+use dues_store::{Store, StoreError, SystemClock};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{0}")]
+    Said(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{doing}: {cause}")]
+    Io { doing: String, cause: std::io::Error },
+    #[error(transparent)]
+    Bare(#[from] std::io::Error),
+}
+
+/// Tells of a failure, and gives the exit code.
+pub(crate) fn failed(error: &Error) -> ExitCode {
+    // A reader that went away (`dues … | head`) is not worth a message.
+    if let Error::Bare(cause) = error
+        && cause.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        return ExitCode::SUCCESS;
+    }
+    let _ = writeln!(std::io::stderr(), "dues: {error}");
+    ExitCode::FAILURE
+}
+
+/// Opens the store in that folder, and makes it when it is not there.
+pub(crate) fn open(data: &Path) -> Result<Store<Embedded>, Error> {
+    std::fs::create_dir_all(data).map_err(|cause| Error::Io { doing: format!("make folder {}", data.display()), cause })?;
+    Ok(Store::new(Embedded::open(&data.join("dues.db"))?, SystemClock::shared()))
+}
+
+/// Opens the store in that folder for reading what is there.
+pub(crate) fn open_existing(data: &Path) -> Result<Store<Embedded>, Error> {
+    if !data.join("dues.db").exists() {
+        let how = "ingest something first, or name another folder with --data";
+        return Err(Error::Said(format!("there is no data in {}: {how}", data.display())));
+    }
+    open(data)
+}
+
+/// Prints a line of JSON.
+pub(crate) fn json(value: &serde_json::Value) -> Result<(), Error> {
+    Ok(writeln!(std::io::stdout(), "{value}")?)
+}
+
+/// Prints text.
+pub(crate) fn text(text: &str) -> Result<(), Error> {
+    Ok(writeln!(std::io::stdout(), "{text}")?)
+}
+
+/// A table with these headings.
+pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled).set_header(headings);
+    table
+}
+
+/// A progress bar on standard error, when that is a terminal: of bytes when their number is known.
+pub(crate) fn progress(length: Option<u64>) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match length {
+        Some(length) => (ProgressBar::new(length), "{bar:30} {bytes}/{total_bytes} {msg} {eta}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes} {msg}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(super::grouped(number), text);
+        }
+    }
+}

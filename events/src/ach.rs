@@ -1,0 +1,103 @@
+//! What an ACH return code means for the next attempt.
+
+use std::fmt;
+
+/// A return (`R01`) or notification-of-change (`C01`) code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReturnCode([u8; 3]);
+
+/// What may follow a return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Consequence {
+    /// May be presented again: at most twice within 180 days of the original, for the same amount.
+    Retry,
+    /// Not again until the member puts a new account on file.
+    NewAccount,
+    /// Not again until the member authorises afresh.
+    NewAuthorisation,
+    /// Not again.
+    Stop,
+    /// Not again, and the user is barred from collection.
+    Bar,
+    /// Only a notice: the payment itself stands.
+    Notice,
+}
+
+impl ReturnCode {
+    /// Reads `R01` or `C05`; anything else is not a code.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match text.as_bytes() {
+            &[letter @ (b'R' | b'C'), tens, ones] if tens.is_ascii_digit() && ones.is_ascii_digit() => Some(Self([letter, tens, ones])),
+            _ => None,
+        }
+    }
+
+    /// The code as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // The three bytes were read as ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// What follows, by Nacha's rules as `domain.md` §2 lists them. A code that is not listed stops: guessing would debit.
+    #[must_use]
+    pub fn consequence(self) -> Consequence {
+        match self.as_str() {
+            "R01" | "R09" => Consequence::Retry,
+            "R02" | "R03" | "R04" => Consequence::NewAccount,
+            "R05" | "R07" | "R10" | "R11" | "R29" => Consequence::Bar,
+            "R08" => Consequence::NewAuthorisation,
+            code if code.starts_with('C') => Consequence::Notice,
+            _ => Consequence::Stop,
+        }
+    }
+
+    /// Counts against the 0.5 % threshold of unauthorised debits.
+    #[must_use]
+    pub fn is_unauthorised(self) -> bool {
+        self.consequence() == Consequence::Bar
+    }
+
+    /// Counts against the 3 % threshold of administrative returns.
+    #[must_use]
+    pub fn is_administrative(self) -> bool {
+        self.consequence() == Consequence::NewAccount
+    }
+}
+
+impl fmt::Display for ReturnCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ReturnCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_code_has_its_consequence() {
+        for (codes, consequence) in [
+            ("R01 R09", Consequence::Retry),
+            ("R02 R03 R04", Consequence::NewAccount),
+            ("R05 R07 R10 R11 R29", Consequence::Bar),
+            ("R08", Consequence::NewAuthorisation),
+            ("R16 R20 R99", Consequence::Stop),
+            ("C01 C02 C03 C04 C05", Consequence::Notice),
+        ] {
+            for code in codes.split(' ') {
+                assert_eq!(ReturnCode::read(code).unwrap().consequence(), consequence, "{code}");
+            }
+        }
+        for text in ["", "R1", "R001", "X01", "r01", "R0x"] {
+            assert_eq!(ReturnCode::read(text), None);
+        }
+    }
+}

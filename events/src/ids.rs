@@ -1,0 +1,96 @@
+//! Identities are types: a user cannot be mistaken for a subscription, nor an event for a transaction.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use uuid::Uuid;
+
+use crate::time::Time;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<T: Into<Box<str>>> From<T> for $name {
+            fn from(text: T) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// Who is billed.
+    UserId
+);
+text_id!(
+    /// One billing period of one user: the UUID behind `subscription_id`.
+    SubscriptionId
+);
+text_id!(
+    /// The identity of a fact. A producer that retries sends the same one in a new stream record.
+    EventId
+);
+text_id!(
+    /// The payment processor's confirmation of one collection attempt.
+    TransactionId
+);
+
+/// The namespace of every `subscription_id` made here.
+const NAMESPACE: Uuid = Uuid::from_u128(0x8d6f_2d4e_7a1b_5c93_9e42_51c8_0a6b_7f10);
+
+impl SubscriptionId {
+    /// The id of one period of a membership: the same user, membership, anchor and period always give the same id, so that a
+    /// record written twice is the same record.
+    #[must_use]
+    pub fn of_period(user: &UserId, since: Time, anchor: Time, period: &str) -> Self {
+        let name = format!("{user}\u{1f}{}\u{1f}{}\u{1f}{period}", nanos(since), nanos(anchor));
+        Uuid::new_v5(&NAMESPACE, name.as_bytes()).hyphenated().to_string().into()
+    }
+}
+
+fn nanos(time: Time) -> i128 {
+    i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_has_one_id_and_every_part_of_its_name_matters() {
+        let t = |text: &str| crate::time::parse(text).unwrap();
+        let (jan, feb) = (t("2026-01-31T00:00:00Z"), t("2026-02-28T00:00:00Z"));
+        let id = |user: &str, since, anchor, period| SubscriptionId::of_period(&user.into(), since, anchor, period);
+        let one = id("u-1", jan, jan, "01/2026");
+        assert_eq!(one, id("u-1", jan, jan, "01/2026"));
+        for other in
+            [id("u-2", jan, jan, "01/2026"), id("u-1", feb, jan, "01/2026"), id("u-1", jan, feb, "01/2026"), id("u-1", jan, jan, "02/2026")]
+        {
+            assert_ne!(one, other);
+        }
+        assert_eq!(Uuid::parse_str(one.as_str()).unwrap().get_version_num(), 5);
+    }
+}

@@ -1,0 +1,227 @@
+//! Items as DynamoDB knows them: attribute names and typed values.
+
+use serde_json::{Map, Value as Json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map;
+
+/// An attribute's name; the names in [`crate::attr`] are borrowed, so that most items allocate none.
+pub type Name = Cow<'static, str>;
+
+/// A typed value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// Text.
+    S(String),
+    /// A number, as decimal text: exact whatever its size.
+    N(String),
+    /// Bytes.
+    B(Vec<u8>),
+    /// True or false.
+    Bool(bool),
+    /// Go's `nil`.
+    Null,
+    /// A list.
+    L(Vec<Value>),
+    /// A map.
+    M(Item),
+    /// A set of texts.
+    Ss(Vec<String>),
+    /// A set of numbers.
+    Ns(Vec<String>),
+    /// A set of byte strings.
+    Bs(Vec<Vec<u8>>),
+}
+
+impl Value {
+    /// A text value.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::S(text.into())
+    }
+
+    /// A number value.
+    #[must_use]
+    pub fn number(number: u64) -> Self {
+        Self::N(number.to_string())
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::S(text) => Some(text),
+            Self::N(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
+                None
+            }
+        }
+    }
+
+    /// The whole number, if it is one.
+    #[must_use]
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::N(number) => number.parse().ok(),
+            Self::S(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
+                None
+            }
+        }
+    }
+
+    /// What kind of value it is, for messages.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::S(_) => "a string",
+            Self::N(_) => "a number",
+            Self::B(_) => "binary",
+            Self::Bool(_) => "a boolean",
+            Self::Null => "null",
+            Self::L(_) => "a list",
+            Self::M(_) => "a map",
+            Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => "a set",
+        }
+    }
+
+    /// As plain JSON, for people and programs that read answers: numbers are numbers, bytes are hex.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        match self {
+            Self::S(text) => Json::from(text.as_str()),
+            Self::N(number) => serde_json::from_str(number).unwrap_or_else(|_| Json::from(number.as_str())),
+            Self::B(bytes) => Json::from(hex(bytes)),
+            Self::Bool(value) => Json::from(*value),
+            Self::Null => Json::Null,
+            Self::L(values) => values.iter().map(Self::to_json).collect(),
+            Self::M(item) => item.to_json(),
+            Self::Ss(texts) => texts.iter().map(String::as_str).collect(),
+            Self::Ns(numbers) => numbers.iter().map(|n| Self::N(n.clone()).to_json()).collect(),
+            Self::Bs(all) => all.iter().map(|bytes| hex(bytes)).collect(),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        text.push_str(&format!("{byte:02x}"));
+        text
+    })
+}
+
+/// A row: attributes by name, in name order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Item(BTreeMap<Name, Value>);
+
+impl Item {
+    /// No attributes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an attribute.
+    pub fn set(&mut self, name: impl Into<Name>, value: Value) {
+        self.0.insert(name.into(), value);
+    }
+
+    /// Sets a text attribute.
+    pub fn set_text(&mut self, name: impl Into<Name>, text: impl Into<String>) {
+        self.set(name, Value::S(text.into()));
+    }
+
+    /// Takes an attribute out.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    /// An attribute.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A text attribute.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_text()
+    }
+
+    /// All attributes in name order.
+    pub fn iter(&self) -> btree_map::Iter<'_, Name, Value> {
+        self.0.iter()
+    }
+
+    /// How many attributes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// None.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As a plain JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        Json::Object(self.0.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect::<Map<_, _>>())
+    }
+}
+
+impl IntoIterator for Item {
+    type Item = (Name, Value);
+    type IntoIter = btree_map::IntoIter<Name, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Item {
+    type Item = (&'a Name, &'a Value);
+    type IntoIter = btree_map::Iter<'a, Name, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<(Name, Value)> for Item {
+    fn from_iter<T: IntoIterator<Item = (Name, Value)>>(attributes: T) -> Self {
+        Self(attributes.into_iter().collect())
+    }
+}
+
+impl Extend<(Name, Value)> for Item {
+    fn extend<T: IntoIterator<Item = (Name, Value)>>(&mut self, attributes: T) {
+        self.0.extend(attributes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_json_shows_every_kind_of_value() {
+        let item: Item = [
+            ("s", Value::text("x")),
+            ("n", Value::N("14.990".into())),
+            ("b", Value::B(vec![0, 255])),
+            ("t", Value::Bool(true)),
+            ("nil", Value::Null),
+            ("l", Value::L(vec![Value::number(1), Value::M([("k".into(), Value::text("v"))].into_iter().collect())])),
+            ("ss", Value::Ss(vec!["a".into()])),
+            ("ns", Value::Ns(vec!["7".into()])),
+            ("bs", Value::Bs(vec![vec![16]])),
+        ]
+        .into_iter()
+        .map(|(name, value)| (Name::from(name), value))
+        .collect();
+        assert_eq!(
+            item.to_json().to_string(),
+            r#"{"b":"00ff","bs":["10"],"l":[1,{"k":"v"}],"n":14.99,"nil":null,"ns":[7],"s":"x","ss":["a"],"t":true}"#
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! The pure heart of `dues`: what a billing record is, what can happen to it, and what follows.
+//!
+//! Nothing here performs I/O or reads a clock; Cargo sees to it, because neither tokio nor an AWS crate is among the
+//! dependencies. The way of the data through this crate:
+//!
+//! ```text
+//! bytes ──wire──► Event ──decide──► Transition ──item──► attributes as the tables hold them
+//! ```
+//!
+//! Start reading at [`decide::decide`]: the whole state table is there.
+
+pub mod ach;
+pub mod attr;
+pub mod calendar;
+pub mod decide;
+pub mod event;
+pub mod ids;
+pub mod item;
+pub mod membership;
+pub mod money;
+pub mod record;
+pub mod stamp;
+pub mod time;
+pub mod wire;
+
+pub use decide::{Outcome, Rejection, Transition, decide};
+pub use event::{Event, Happening};
+pub use ids::{EventId, SubscriptionId, TransactionId, UserId};
+pub use item::{Item, Value};
+pub use money::Money;
+pub use record::{Record, State, Status};
+pub use stamp::{Applied, Seen, Stamp};
+pub use time::{GoTime, Time};

@@ -1,0 +1,132 @@
+//! Dollar amounts: exact, never negative, never finer than a cent, and checked when they are added.
+
+use rust_decimal::Decimal;
+use std::fmt;
+use std::str::FromStr;
+
+/// An amount of money, as in `"14.99"`. The text that was read is the text that is written: `"5"` stays `"5"`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Money(Decimal);
+
+/// Why a text is not an amount of money.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MoneyError {
+    /// Not a plain decimal number.
+    #[error("{0:?} is not a decimal amount such as \"14.99\"")]
+    NotDecimal(String),
+    /// Below zero.
+    #[error("{0} is negative")]
+    Negative(Decimal),
+    /// Finer than a cent.
+    #[error("{0} has more than two decimals")]
+    TooFine(Decimal),
+    /// Above what any sum here can reach.
+    #[error("{0} is larger than 999999999.99")]
+    TooLarge(Decimal),
+    /// A sum or difference left the range of amounts.
+    #[error("the sum leaves the range of amounts")]
+    OutOfRange,
+}
+
+/// The largest amount: leaves room for sums of billions of records in a `Decimal`.
+const LARGEST: Decimal = Decimal::from_parts(1_215_752_191, 23, 0, false, 2);
+
+impl Money {
+    /// Nothing.
+    pub const ZERO: Self = Self(Decimal::ZERO);
+
+    /// Whole cents as money.
+    #[must_use]
+    pub fn from_cents(cents: u32) -> Self {
+        Self(Decimal::new(i64::from(cents), 2))
+    }
+
+    /// The exact decimal.
+    #[must_use]
+    pub fn decimal(self) -> Decimal {
+        self.0
+    }
+
+    /// The sum, unless it leaves the range.
+    ///
+    /// # Errors
+    /// [`MoneyError`] when the sum is larger than an amount may be.
+    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_add(other.0).ok_or(MoneyError::OutOfRange).and_then(Self::new)
+    }
+
+    /// The difference, unless it is negative.
+    ///
+    /// # Errors
+    /// [`MoneyError`] when more is taken than is there.
+    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_sub(other.0).ok_or(MoneyError::OutOfRange).and_then(Self::new)
+    }
+
+    fn new(value: Decimal) -> Result<Self, MoneyError> {
+        if value.is_sign_negative() && !value.is_zero() {
+            return Err(MoneyError::Negative(value));
+        }
+        if value.scale() > 2 {
+            return Err(MoneyError::TooFine(value));
+        }
+        if value > LARGEST {
+            return Err(MoneyError::TooLarge(value));
+        }
+        Ok(Self(value))
+    }
+}
+
+impl FromStr for Money {
+    type Err = MoneyError;
+
+    fn from_str(text: &str) -> Result<Self, MoneyError> {
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-') && text.bytes().any(|b| b.is_ascii_digit());
+        let value = plain.then(|| Decimal::from_str_exact(text).ok()).flatten();
+        value.ok_or_else(|| MoneyError::NotDecimal(text.chars().take(40).collect())).and_then(Self::new)
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_keep_their_text() {
+        for text in ["0", "0.00", "5", "4.9", "4.99", "39.99", "999999999.99"] {
+            assert_eq!(text.parse::<Money>().unwrap().to_string(), text);
+        }
+        assert_eq!(LARGEST.to_string(), "999999999.99");
+    }
+
+    #[test]
+    fn what_is_not_an_amount_is_refused_with_the_reason() {
+        let reason = |text: &str| text.parse::<Money>().unwrap_err().to_string();
+        assert_eq!(reason("-1.00"), "-1.00 is negative");
+        assert_eq!(reason("1.999"), "1.999 has more than two decimals");
+        assert_eq!(reason("1000000000"), "1000000000 is larger than 999999999.99");
+        for text in ["", ".", "abc", "1e3", "1_000", "+1", " 1", "1.2.3", "NaN", "$5", "--1"] {
+            assert_eq!(reason(text), format!("{text:?} is not a decimal amount such as \"14.99\""));
+        }
+    }
+
+    #[test]
+    fn sums_are_exact_and_checked() {
+        let m = |text: &str| text.parse::<Money>().unwrap();
+        assert_eq!(m("0.10").checked_add(m("0.20")).unwrap(), m("0.30"));
+        assert_eq!(m("1.00").checked_sub(m("1.01")).unwrap_err().to_string(), "-0.01 is negative");
+        assert!(m("999999999.99").checked_add(Money::from_cents(1)).is_err());
+    }
+}

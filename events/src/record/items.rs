@@ -1,0 +1,356 @@
+//! The record as the tables hold it, attribute by attribute, and back.
+
+use crate::attr::*;
+use crate::calendar::{BillingWeek, Term};
+use crate::ids::{EventId, SubscriptionId, TransactionId};
+use crate::item::{Item, Value};
+use crate::record::{
+    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, State, Status, TierName, UpdatedEvent,
+};
+use crate::stamp::{Applied, Stamp};
+use crate::time::GoTime;
+
+/// An attribute of a stored row that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{attribute} of row {key}: {problem}")]
+pub struct ReadError {
+    /// Which attribute.
+    pub attribute: String,
+    /// Which row: user and sort key.
+    pub key: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A history row: a record as it was after an event, and which event that was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// The record after the event, with its `data_` fields.
+    pub record: Record,
+    /// The event; rows of older writers name none.
+    pub event_id: Option<EventId>,
+    /// Where the event came from and what it was, such as `site-payments SUBSCRIPTION_COMPLETED`.
+    pub source: String,
+    /// The version that the event found.
+    pub previous_version: u64,
+    /// `applied`, or `ignored: …` with the reason.
+    pub outcome: String,
+    /// The event's stamp.
+    pub stamp: Option<Stamp>,
+}
+
+/// What an `outcome` says when the event changed the record.
+pub const APPLIED_OUTCOME: &str = "applied";
+
+impl Record {
+    /// The primary row: without `data_` fields.
+    #[must_use]
+    pub fn to_item(&self) -> Item {
+        let mut item = self.common_item();
+        if !self.applied.is_empty() {
+            item.set(APPLIED, Value::B(self.applied.as_bytes().to_vec()));
+        }
+        item
+    }
+
+    /// Reads a primary row.
+    ///
+    /// # Errors
+    /// [`ReadError`] names the attribute and the row.
+    pub fn from_item(item: Item) -> Result<Self, ReadError> {
+        read_record(&mut Reader::new(item, BILLING_DATE))
+    }
+
+    fn common_item(&self) -> Item {
+        let mut item = self.extra.clone();
+        let mut text = |name: &'static str, text: &str| item.set_text(name, text);
+        text(USER_ID, self.user_id.as_str());
+        text(BILLING_DATE, &self.billing_date.text());
+        text(SUBSCRIPTION_ID, self.subscription_id.as_str());
+        text(BILLING_AMOUNT, &self.plan.amount.to_string());
+        text(BILLING_STATUS, self.status().as_str());
+        text(BILLING_PERIOD, &self.period());
+        text(TRANSACTION_ID, self.state.transaction_id().map_or("", TransactionId::as_str));
+        text(USIO_ERROR, self.state.last_failure().map_or("", |failed| failed.failure.text()));
+        text(PROCESS, self.process.as_str());
+        text(UPDATED_EVENT, self.updated_event.as_ref().map_or("", UpdatedEvent::as_str));
+        text(TERM, self.term.as_str());
+        text(RECEIPT_ACCOUNT_MASK, &self.receipt.account_mask);
+        text(RECEIPT_TIER_NAME, self.plan.tier.as_str());
+        text(RECEIPT_PAYMENT_TYPE, &self.receipt.payment_type);
+        for (name, time) in [
+            (INITIAL_RUN_DATE, self.initial_run_date.as_ref()),
+            (COMPLETION_DATE, self.state.closed_at()),
+            (LAST_RUN_DATE, self.last_run_date.as_ref()),
+            (CREATED_DATE, self.created_date.as_ref()),
+            (ANCHOR_DATE, self.anchor.as_ref()),
+            (MEMBER_SINCE, self.member_since.as_ref()),
+            (CANCEL_AT, self.cancel_at.as_ref()),
+            (MOVED_TO, self.moved_to.as_ref()),
+        ] {
+            if let Some(time) = time {
+                text(name, &time.text());
+            }
+        }
+        for (name, value) in [
+            (PROVIDER, self.provider.map(Provider::as_str)),
+            (NEXT_SUBSCRIPTION_ID, self.next.as_ref().map(SubscriptionId::as_str)),
+            (COLLECTION_BAR, self.bar.as_deref()),
+            (SUPERSEDED_BY, self.superseded_by.as_ref().map(SubscriptionId::as_str)),
+        ] {
+            if let Some(value) = value {
+                text(name, value);
+            }
+        }
+        if let Some(plan) = &self.downgrade {
+            text(PENDING_TIER_NAME, plan.tier.as_str());
+            text(PENDING_AMOUNT, &plan.amount.to_string());
+        }
+        item.set(PAUSE_DURATION_MONTHS, Value::number(self.state.pause_months().into()));
+        if let Some(week) = self.billing_week {
+            item.set(BILLING_WEEK, Value::number(week.get().into()));
+        }
+        // Pending until the next record is made, which takes the plan over.
+        if self.downgrade.is_some() && self.next.is_none() {
+            item.set(IS_PENDING_DOWNGRADE, Value::Bool(true));
+        }
+        if self.attempts > 0 {
+            item.set(ATTEMPTS, Value::number(self.attempts.into()));
+        }
+        if !self.earlier.is_empty() {
+            item.set(EARLIER_TRANSACTION_IDS, Value::L(self.earlier.iter().map(|id| Value::text(id.as_str())).collect()));
+        }
+        if self.version > 0 {
+            item.set(VERSION, Value::number(self.version));
+        }
+        item
+    }
+}
+
+impl History {
+    /// The history row. It has no `applied`: that is the primary row's.
+    #[must_use]
+    pub fn to_item(&self) -> Item {
+        let mut item = self.record.common_item();
+        item.extend(self.record.data.clone());
+        if let Some(id) = &self.event_id {
+            item.set_text(EVENT_ID, id.as_str());
+        }
+        if let Some(stamp) = &self.stamp {
+            item.set(STAMP, Value::B(stamp.to_bytes().to_vec()));
+        }
+        item.set_text(SOURCE, self.source.as_str());
+        item.set_text(OUTCOME, self.outcome.as_str());
+        item.set(PREVIOUS_VERSION, Value::number(self.previous_version));
+        item
+    }
+
+    /// Reads a history row, also one of an older writer, which has none of the event's attributes.
+    ///
+    /// # Errors
+    /// [`ReadError`] names the attribute and the row.
+    pub fn from_item(item: Item) -> Result<Self, ReadError> {
+        let mut reader = Reader::new(item, LAST_RUN_DATE);
+        Ok(Self {
+            event_id: reader.optional_text(EVENT_ID)?.map(EventId::from),
+            source: reader.optional_text(SOURCE)?.unwrap_or_default(),
+            previous_version: reader.count(PREVIOUS_VERSION)?,
+            outcome: reader.optional_text(OUTCOME)?.unwrap_or_default(),
+            stamp: reader.bytes(STAMP)?.and_then(|bytes| Stamp::read(&bytes)),
+            record: read_record(&mut reader)?,
+        })
+    }
+
+    /// The record after this row, given the record before it (none, for the first). Live commits, roll-forward and replay are this one function.
+    #[must_use]
+    pub fn onto(&self, before: Option<&Record>) -> Record {
+        let mut after = match before {
+            // An event that changed nothing leaves only its stamp and its version.
+            Some(before) if !self.changed() => before.clone(),
+            Some(_) | None => self.record.clone(),
+        };
+        after.version = self.record.version;
+        after.data = Item::new();
+        after.applied = before.map(|before| before.applied.clone()).unwrap_or_default();
+        if let Some(stamp) = self.stamp {
+            after.applied.push(stamp);
+        }
+        after
+    }
+
+    /// Whether the event changed the record's own attributes.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.outcome.is_empty() || self.outcome == APPLIED_OUTCOME
+    }
+}
+
+fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
+    let record = Record {
+        user_id: row.text(USER_ID)?.into(),
+        billing_date: row.time(BILLING_DATE)?.ok_or_else(|| row.error(BILLING_DATE, "is not set"))?,
+        subscription_id: row.text(SUBSCRIPTION_ID)?.into(),
+        plan: Plan {
+            amount: row.money(BILLING_AMOUNT)?.ok_or_else(|| row.error(BILLING_AMOUNT, "is missing"))?,
+            tier: TierName::read(&row.optional_text(RECEIPT_TIER_NAME)?.unwrap_or_default()),
+        },
+        term: row.parsed(TERM, "MONTHLY or YEARLY", Term::read)?.unwrap_or(Term::Monthly),
+        billing_week: row.week()?,
+        state: read_state(row)?,
+        process: Process::read(&row.optional_text(PROCESS)?.unwrap_or_default()),
+        updated_event: row.some_text(UPDATED_EVENT)?.map(|text| UpdatedEvent::read(&text)),
+        created_date: row.time(CREATED_DATE)?,
+        initial_run_date: row.time(INITIAL_RUN_DATE)?,
+        last_run_date: row.time(LAST_RUN_DATE)?,
+        receipt: Receipt {
+            account_mask: row.optional_text(RECEIPT_ACCOUNT_MASK)?.unwrap_or_default(),
+            payment_type: row.optional_text(RECEIPT_PAYMENT_TYPE)?.unwrap_or_default(),
+        },
+        anchor: row.time(ANCHOR_DATE)?,
+        member_since: row.time(MEMBER_SINCE)?,
+        provider: row.parsed(PROVIDER, "cognito or local", Provider::read)?,
+        attempts: row.count(ATTEMPTS)?.try_into().map_err(|_| row.error(ATTEMPTS, "is too large"))?,
+        earlier: row.texts(EARLIER_TRANSACTION_IDS)?.into_iter().map(TransactionId::from).collect(),
+        next: row.some_text(NEXT_SUBSCRIPTION_ID)?.map(SubscriptionId::from),
+        cancel_at: row.time(CANCEL_AT)?,
+        downgrade: match (row.money(PENDING_AMOUNT)?, row.some_text(PENDING_TIER_NAME)?) {
+            (Some(amount), Some(tier)) => Some(Plan { amount, tier: TierName::read(&tier) }),
+            (Some(_) | None, _) => None,
+        },
+        bar: row.some_text(COLLECTION_BAR)?,
+        superseded_by: row.some_text(SUPERSEDED_BY)?.map(SubscriptionId::from),
+        moved_to: row.time(MOVED_TO)?,
+        version: row.count(VERSION)?,
+        applied: match row.bytes(APPLIED)? {
+            Some(bytes) => Applied::read(&bytes).ok_or_else(|| row.error(APPLIED, "is not a whole number of stamps"))?,
+            None => Applied::default(),
+        },
+        data: Item::new(),
+        extra: Item::new(),
+    };
+    // Derived from the rest when written; a flag without a plan (an older writer's) stays among the unknown attributes.
+    row.item.remove(BILLING_PERIOD);
+    if record.downgrade.is_some() {
+        row.item.remove(IS_PENDING_DOWNGRADE);
+    }
+    let (data, extra) = std::mem::take(&mut row.item).into_iter().partition(|(name, _)| name.starts_with(DATA_PREFIX));
+    Ok(Record { data, extra, ..record })
+}
+
+fn read_state(row: &mut Reader) -> Result<State, ReadError> {
+    let status = row.parsed(BILLING_STATUS, "a billing status", Status::read)?.ok_or_else(|| row.error(BILLING_STATUS, "is missing"))?;
+    let transaction_id = row.some_text(TRANSACTION_ID)?.map(TransactionId::from);
+    let failure = row.some_text(USIO_ERROR)?;
+    let at = row.time(COMPLETION_DATE)?;
+    let months = u32::try_from(row.count(PAUSE_DURATION_MONTHS)?).map_err(|_| row.error(PAUSE_DURATION_MONTHS, "is too large"))?;
+    let last = || {
+        let failed = |text: String| FailedAttempt { transaction_id: transaction_id.clone(), failure: Failure(text) };
+        failure.clone().or_else(|| transaction_id.as_ref().map(|_| String::new())).map(failed)
+    };
+    let payment = || Payment { transaction_id: transaction_id.clone(), at: at.clone() };
+    let closed = || Closed { at: at.clone(), last: last() };
+    Ok(match status {
+        Status::Scheduled => State::Scheduled(last()),
+        Status::AchSent => State::AchSent(transaction_id),
+        Status::Completed => State::Completed(payment()),
+        Status::Error => State::Error(last().unwrap_or(FailedAttempt { transaction_id: None, failure: Failure(String::new()) })),
+        Status::Waived => State::Waived(closed()),
+        Status::Cancelled => State::Cancelled(closed()),
+        Status::Paused => State::Paused(Pause { months, last: last() }),
+        Status::PausedSkipped => State::PausedSkipped(Pause { months, last: last() }, Closed { at, last: None }),
+        Status::Refunded => State::Refunded(payment()),
+        Status::Stale => State::Stale(closed()),
+    })
+}
+
+/// Takes known attributes out of an item; what is left afterwards is unknown.
+struct Reader {
+    item: Item,
+    key: String,
+}
+
+impl Reader {
+    fn new(item: Item, sort_key: &str) -> Self {
+        let key = format!("{}/{}", item.text(USER_ID).unwrap_or("?"), item.text(sort_key).unwrap_or("?"));
+        Self { item, key }
+    }
+
+    fn error(&self, attribute: &str, problem: impl Into<String>) -> ReadError {
+        ReadError { attribute: attribute.to_owned(), key: self.key.clone(), problem: problem.into() }
+    }
+
+    fn text(&mut self, name: &'static str) -> Result<String, ReadError> {
+        self.optional_text(name)?.ok_or_else(|| self.error(name, "is missing"))
+    }
+
+    fn optional_text(&mut self, name: &'static str) -> Result<Option<String>, ReadError> {
+        match self.item.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::S(text)) => Ok(Some(text)),
+            Some(other) => Err(self.error(name, format!("is {}, not a string", other.kind()))),
+        }
+    }
+
+    /// A text that is there and not empty: Go writes its empty strings out.
+    fn some_text(&mut self, name: &'static str) -> Result<Option<String>, ReadError> {
+        Ok(self.optional_text(name)?.filter(|text| !text.is_empty()))
+    }
+
+    fn parsed<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, ReadError> {
+        match self.some_text(name)? {
+            None => Ok(None),
+            Some(text) => read(&text).map(Some).ok_or_else(|| self.error(name, format!("{text:?} is not {wanted}"))),
+        }
+    }
+
+    fn money(&mut self, name: &'static str) -> Result<Option<crate::Money>, ReadError> {
+        match self.some_text(name)? {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|e: crate::money::MoneyError| self.error(name, e.to_string())),
+        }
+    }
+
+    fn time(&mut self, name: &'static str) -> Result<Option<GoTime>, ReadError> {
+        match self.some_text(name)? {
+            None => Ok(None),
+            Some(text) => GoTime::read(&text).map_err(|e| self.error(name, format!("{text:?} is not an RFC 3339 time: {e}"))),
+        }
+    }
+
+    fn number(&mut self, name: &'static str) -> Result<Option<i64>, ReadError> {
+        match self.item.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::N(number)) => number.parse().map(Some).map_err(|_| self.error(name, format!("{number} is not a whole number"))),
+            Some(other) => Err(self.error(name, format!("is {}, not a number", other.kind()))),
+        }
+    }
+
+    fn count(&mut self, name: &'static str) -> Result<u64, ReadError> {
+        let number = self.number(name)?.unwrap_or(0);
+        u64::try_from(number).map_err(|_| self.error(name, format!("{number} is negative")))
+    }
+
+    fn week(&mut self) -> Result<Option<BillingWeek>, ReadError> {
+        match self.number(BILLING_WEEK)? {
+            None => Ok(None),
+            Some(n) => BillingWeek::new(n).map(Some).ok_or_else(|| self.error(BILLING_WEEK, format!("{n} is not 1 to 5"))),
+        }
+    }
+
+    fn bytes(&mut self, name: &'static str) -> Result<Option<Vec<u8>>, ReadError> {
+        match self.item.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::B(bytes)) => Ok(Some(bytes)),
+            Some(other) => Err(self.error(name, format!("is {}, not binary", other.kind()))),
+        }
+    }
+
+    fn texts(&mut self, name: &'static str) -> Result<Vec<String>, ReadError> {
+        let not_texts = |row: &Self| row.error(name, "is not a list of strings");
+        match self.item.remove(name) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::L(values)) => values.into_iter().map(|v| v.as_text().map(str::to_owned).ok_or_else(|| not_texts(self))).collect(),
+            Some(_) => Err(not_texts(self)),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Timestamps as Go writes them, because they are keys.
+//!
+//! Go's `time.RFC3339Nano` trims trailing zeros of the fraction, so its texts do not sort by time, and a key rendered in
+//! another way addresses another item. A [`GoTime`] therefore remembers the text it was read from.
+
+use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use std::fmt;
+
+/// An instant.
+pub type Time = DateTime<Utc>;
+
+/// An instant together with the text that stands for it in a table.
+#[derive(Clone)]
+pub struct GoTime {
+    at: Time,
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    /// As Go writes it: UTC, trailing zeros trimmed.
+    Trimmed,
+    /// Exactly nine digits: how history keys are written, so that they do sort.
+    Nine,
+    /// Anything else that was read (an offset, `.10Z`): kept to the letter.
+    Verbatim(Box<str>),
+}
+
+/// Reads an RFC 3339 time.
+///
+/// # Errors
+/// What chrono found wrong.
+pub fn parse(text: &str) -> Result<Time, chrono::ParseError> {
+    DateTime::parse_from_rfc3339(text).map(|at| at.with_timezone(&Utc))
+}
+
+impl GoTime {
+    /// As Go writes it: how `billing_date` keys are written, so that old and new writers address one item.
+    #[must_use]
+    pub fn trimmed(at: Time) -> Self {
+        Self { at, form: Form::Trimmed }
+    }
+
+    /// With exactly nine digits: how `last_run_date` keys are written.
+    #[must_use]
+    pub fn nine_digits(at: Time) -> Self {
+        Self { at, form: Form::Nine }
+    }
+
+    /// Reads a stored text and keeps it; Go's zero time (`0001-01-01T00:00:00Z`) means "not set".
+    ///
+    /// # Errors
+    /// What chrono found wrong.
+    pub fn read(text: &str) -> Result<Option<Self>, chrono::ParseError> {
+        let at = parse(text)?;
+        if at.year() == 1 && at.ordinal() == 1 && at.num_seconds_from_midnight() == 0 && at.nanosecond() == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Self { at, form: form_of(text) }))
+    }
+
+    /// The instant.
+    #[must_use]
+    pub fn at(&self) -> Time {
+        self.at
+    }
+
+    /// The text that stands in the table.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match &self.form {
+            Form::Trimmed => text_of(self.at, Digits::Trimmed),
+            Form::Nine => text_of(self.at, Digits::Nine),
+            Form::Verbatim(text) => text.to_string(),
+        }
+    }
+}
+
+/// Which form a text that parsed as a time has.
+fn form_of(text: &str) -> Form {
+    let verbatim = || Form::Verbatim(text.into());
+    let bytes = text.as_bytes();
+    let utc_capital = bytes.last() == Some(&b'Z') && bytes.get(10) == Some(&b'T');
+    // A leap second reads as :60 but chrono renders it so too only with its own rules: keep the letter.
+    if !utc_capital || bytes.get(17) == Some(&b'6') {
+        return verbatim();
+    }
+    match bytes.len() {
+        20 => Form::Trimmed,
+        22..=30 if bytes[19] == b'.' && bytes[bytes.len() - 2] != b'0' => Form::Trimmed,
+        30 if bytes[19] == b'.' => Form::Nine,
+        _ => verbatim(),
+    }
+}
+
+/// Formats by hand, because every row that is written has half a dozen times in it: chrono's formatter took most of the time of making a row.
+/// Years outside 0 to 9999, which RFC 3339 cannot write, are left to chrono.
+fn text_of(at: Time, digits: Digits) -> String {
+    let (date, time) = (at.date_naive(), at.time());
+    // A leap second is a second with more than a billion nanoseconds to chrono.
+    if !(0..=9999).contains(&date.year()) || time.nanosecond() >= 1_000_000_000 {
+        return at.to_rfc3339_opts(SecondsFormat::Nanos, true);
+    }
+    let mut text = *b"0000-00-00T00:00:00.000000000Z";
+    let mut put = |end: usize, width: usize, mut number: u32| {
+        for place in (end - width..end).rev() {
+            // One digit.
+            text[place] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    };
+    put(4, 4, date.year().unsigned_abs());
+    put(7, 2, date.month());
+    put(10, 2, date.day());
+    put(13, 2, time.hour());
+    put(16, 2, time.minute());
+    put(19, 2, time.second());
+    put(29, 9, time.nanosecond());
+    let kept = match digits {
+        Digits::Nine => 29,
+        Digits::Trimmed if time.nanosecond() == 0 => 19,
+        Digits::Trimmed => 29 - text[..29].iter().rev().take_while(|digit| **digit == b'0').count(),
+    };
+    let mut out = String::with_capacity(30);
+    out.extend(text[..kept].iter().map(|byte| char::from(*byte)));
+    out.push('Z');
+    out
+}
+
+#[derive(Clone, Copy)]
+enum Digits {
+    Trimmed,
+    Nine,
+}
+
+/// Two are equal when they are the same text: they address the same item.
+impl PartialEq for GoTime {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.form, &other.form) {
+            (Form::Trimmed, Form::Trimmed) | (Form::Nine, Form::Nine) => self.at == other.at,
+            (Form::Trimmed | Form::Nine | Form::Verbatim(_), _) => self.text() == other.text(),
+        }
+    }
+}
+
+impl Eq for GoTime {}
+
+impl fmt::Display for GoTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl fmt::Debug for GoTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> GoTime {
+        GoTime::read(text).unwrap().unwrap()
+    }
+
+    #[test]
+    fn go_trims_trailing_zeros() {
+        for (nanos, text) in
+            [(0, "05Z"), (100_000_000, "05.1Z"), (150_000_000, "05.15Z"), (1, "05.000000001Z"), (123_456_780, "05.12345678Z")]
+        {
+            let at = parse("2026-01-05T14:00:05Z").unwrap().with_nanosecond(nanos).unwrap();
+            assert_eq!(GoTime::trimmed(at).text(), format!("2026-01-05T14:00:{text}"));
+        }
+    }
+
+    #[test]
+    fn formats_as_chrono_does() {
+        for (seconds, nanos) in [(0, 0), (1_767_621_605, 5), (253_402_300_799, 999_999_999), (-62_167_219_200, 120), (951_782_400, 1_000)] {
+            let at = Time::from_timestamp(seconds, nanos).unwrap();
+            assert_eq!(GoTime::nine_digits(at).text(), at.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        }
+        assert_eq!(GoTime::nine_digits(Time::MAX_UTC).text(), Time::MAX_UTC.to_rfc3339_opts(SecondsFormat::Nanos, true));
+    }
+
+    #[test]
+    fn a_key_that_was_read_is_written_verbatim() {
+        for text in [
+            "2026-01-05T14:00:05Z",
+            "2026-01-05T14:00:05.1Z",
+            "2026-01-05T14:00:05.10Z",
+            "2026-01-05T14:00:05.100Z",
+            "2026-01-05T14:00:05.100000000Z",
+            "2026-01-05T14:00:05.000000000Z",
+            "2026-01-05T14:00:05.123456789Z",
+            "2026-01-05T14:00:05.0Z",
+            "2026-01-05t14:00:05z",
+            "2026-01-05T16:00:05+02:00",
+            "2026-01-05T14:00:05+00:00",
+            "2016-12-31T23:59:60Z",
+        ] {
+            assert_eq!(read(text).text(), text);
+        }
+    }
+
+    #[test]
+    fn equal_means_the_same_key() {
+        assert_eq!(read("2026-01-05T14:00:05Z"), GoTime::trimmed(parse("2026-01-05T14:00:05Z").unwrap()));
+        assert_ne!(read("2026-01-05T14:00:05.1Z"), read("2026-01-05T14:00:05.10Z"));
+        assert_eq!(read("2026-01-05T14:00:05.1Z").at(), read("2026-01-05T14:00:05.10Z").at());
+        assert_eq!(read("2026-01-05T14:00:05.123456789Z"), GoTime::nine_digits(parse("2026-01-05T14:00:05.123456789Z").unwrap()));
+    }
+
+    #[test]
+    fn nine_digits_sort_by_time_and_trimmed_ones_do_not() {
+        let times = ["2026-01-05T14:00:05Z", "2026-01-05T14:00:05.1Z", "2026-01-05T14:00:05.15Z"].map(|t| parse(t).unwrap());
+        assert!(times.map(GoTime::nine_digits).map(|t| t.text()).is_sorted());
+        assert!(!times.map(GoTime::trimmed).map(|t| t.text()).is_sorted());
+    }
+
+    #[test]
+    fn gos_zero_time_is_not_set_and_rubbish_is_an_error() {
+        assert!(GoTime::read("0001-01-01T00:00:00Z").unwrap().is_none());
+        assert!(GoTime::read("0001-01-01T00:00:01Z").unwrap().is_some());
+        for text in ["", "now", "2026-02-30T00:00:00Z", "2026-01-05 14:00"] {
+            assert!(GoTime::read(text).is_err(), "{text}");
+        }
+    }
+}

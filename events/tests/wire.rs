@@ -1,0 +1,195 @@
+//! The shapes at the edges: the samples of `domain.md`, and what is said about everything that is not one of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use dues_events::event::Happening;
+use dues_events::membership::Change;
+use dues_events::wire::{LARGEST_RECORD, WireError, memberships, peek, site_payments};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn payment() -> Value {
+    json!({"event_id":"pay-7f3c","type":"SUBSCRIPTION_COMPLETED","occurred_at":"2026-01-05T14:00:00Z",
+        "payment":{"payment_id":"p-1","subscription_id":"1b4e28ba-2fa1-11d2-883f-0016d3cca427","user_id":"u-1",
+        "status":"COMPLETED","amount":"14.99","currency":"USD","processor":"JPM","confirmation_id":"c-991",
+        "payment_type":"ACH","account_mask":"6789","return_code":null,"message":null}})
+}
+
+fn membership() -> Value {
+    json!({"event_id":"mem-1","type":"REACTIVATE","occurred_at":"2026-01-05T14:00:00Z","user_id":"u-1",
+        "membership":{"tier":"Plus","version":"v2","term":"MONTHLY","amount":"14.99",
+        "billing_date":"2026-02-01T00:00:00Z","billing_week":null,"pause_duration_months":0,"provider":"cognito"}})
+}
+
+fn with(mut base: Value, pointer: &str, value: Value) -> Vec<u8> {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    base.pointer_mut(parent).unwrap()[name] = value;
+    base.to_string().into_bytes()
+}
+
+fn without(mut base: Value, pointer: &str) -> Vec<u8> {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    base.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+    base.to_string().into_bytes()
+}
+
+fn said<T: std::fmt::Debug>(result: Result<Option<T>, WireError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn the_samples_are_read() {
+    let settlement = site_payments::decode(payment().to_string().as_bytes()).unwrap().unwrap();
+    assert_eq!((settlement.user_id.as_str(), settlement.event.id.as_str()), ("u-1", "pay-7f3c"));
+    assert!(matches!(&settlement.event.happening, Happening::Settled(paid) if paid.receipt.account_mask == "6789"));
+    let change = memberships::decode(membership().to_string().as_bytes()).unwrap().unwrap();
+    assert!(matches!(&change.change, Change::Reactivate(terms) if terms.plan.tier.as_str() == "Plus:v2"));
+}
+
+#[test]
+fn each_type_has_its_meaning_and_its_status() {
+    for (kind, status, sort) in [
+        ("SUBSCRIPTION_SUBMITTED", "PENDING", "Sent"),
+        ("SUBSCRIPTION_COMPLETED", "COMPLETED", "Settled"),
+        ("SUBSCRIPTION_RETURNED", "FAILED", "Failed"),
+        ("SUBSCRIPTION_REFUNDED", "REFUNDED", "Refunded"),
+        ("SUBSCRIPTION_CHARGED_BACK", "CHARGED_BACK", "ChargedBack"),
+    ] {
+        let mut record = payment();
+        record["type"] = json!(kind);
+        record["payment"]["status"] = json!(status);
+        let event = site_payments::decode(record.to_string().as_bytes()).unwrap().unwrap().event;
+        assert!(format!("{:?}", event.happening).starts_with(sort), "{kind}: {:?}", event.happening);
+        assert_eq!(event.source, format!("site-payments {kind}"));
+        record["payment"]["status"] = json!(if status == "FAILED" { "PENDING" } else { "FAILED" });
+        assert!(said(site_payments::decode(record.to_string().as_bytes())).starts_with("payment.status: is "), "{kind}");
+    }
+}
+
+#[test]
+fn a_malformed_field_is_named() {
+    for (pointer, value, message) in [
+        ("/payment/amount", json!(14.99), "payment.amount: invalid type: floating point `14.99`, expected a string"),
+        ("/payment/amount", json!("-1.00"), "payment.amount: -1.00 is negative"),
+        ("/payment/amount", json!("1.999"), "payment.amount: 1.999 has more than two decimals"),
+        ("/payment/status", json!("DONE"), "payment.status: \"DONE\" is not PENDING, COMPLETED, FAILED, REFUNDED or CHARGED_BACK"),
+        ("/payment/return_code", json!("nsf"), "payment.return_code: \"nsf\" is not a code such as R01"),
+        ("/payment/user_id", json!(""), "payment.user_id: is empty"),
+        ("/payment/user_id", json!(7), "payment.user_id: invalid type: integer `7`, expected a string"),
+        ("/payment/confirmation_id", json!("c".repeat(300)), "payment.confirmation_id: has 300 bytes, the most is 256"),
+        ("/occurred_at", json!("yesterday"), "occurred_at: \"yesterday\" is not an RFC 3339 time"),
+        ("/payment", json!([]), "payment.payment_id: invalid type"),
+    ] {
+        let said = said(site_payments::decode(&with(payment(), pointer, value)));
+        assert!(said.starts_with(message) || pointer == "/payment" && said.starts_with("payment"), "{pointer}: {said}");
+    }
+    for (pointer, value, message) in [
+        ("/membership/amount", json!("free"), "membership.amount: \"free\" is not a decimal amount such as \"14.99\""),
+        ("/membership/term", json!("WEEKLY"), "membership.term: \"WEEKLY\" is not MONTHLY or YEARLY"),
+        ("/membership/billing_week", json!(6), "membership.billing_week: 6 is not 1 to 5"),
+        ("/membership/billing_week", json!("2"), "membership.billing_week: invalid type: string"),
+        ("/membership/provider", json!("ldap"), "membership.provider: \"ldap\" is not cognito or local"),
+        ("/membership/tier", json!("a:b"), "membership.tier: has a colon, which separates tier and version"),
+    ] {
+        let said = said(memberships::decode(&with(membership(), pointer, value)));
+        assert!(said.starts_with(message), "{pointer}: {said}");
+    }
+    let mut pause = membership();
+    pause["type"] = json!("PAUSE");
+    for months in [0, 13, -1] {
+        let said = said(memberships::decode(&with(pause.clone(), "/membership/pause_duration_months", json!(months))));
+        assert_eq!(said, format!("membership.pause_duration_months: {months} is not 1 to 12"));
+    }
+}
+
+#[test]
+fn a_missing_required_field_is_named() {
+    for pointer in [
+        "/event_id",
+        "/type",
+        "/occurred_at",
+        "/payment",
+        "/payment/subscription_id",
+        "/payment/user_id",
+        "/payment/status",
+        "/payment/amount",
+    ] {
+        assert_eq!(said(site_payments::decode(&without(payment(), pointer))), format!("{}: is missing", pointer[1..].replace('/', ".")));
+    }
+    for pointer in ["/event_id", "/user_id", "/membership", "/membership/tier", "/membership/amount", "/membership/billing_date"] {
+        assert_eq!(said(memberships::decode(&without(membership(), pointer))), format!("{}: is missing", pointer[1..].replace('/', ".")));
+    }
+}
+
+#[test]
+fn what_is_not_one_json_object_is_said_so() {
+    for (bytes, message) in [
+        (&b"{\"event_id\":\"x\""[..], "record: is not JSON: EOF while parsing an object"),
+        (b"", "record: is not JSON: EOF"),
+        (b"nonsense", "record: is not JSON"),
+        (b"[1]", "record: "),
+        (b"{\"type\":\"SUBSCRIPTION_COMPLETED\"} {}", "record: has more after its end"),
+        (b"{\"type\":\"SUBSCRIPTION_COMPLETED\",\"event_id\":\"\xff\"}", "record: is not JSON"),
+    ] {
+        let said = said(site_payments::decode(bytes));
+        assert!(said.starts_with(message) || bytes == b"[1]", "{said}");
+    }
+    let long = with(payment(), "/payment/message", json!("x".repeat(LARGEST_RECORD)));
+    assert!(said(site_payments::decode(&long)).starts_with("record: has 2"));
+}
+
+#[test]
+fn other_types_are_skipped_whatever_their_shape_and_unknown_fields_do_not_matter() {
+    for record in
+        [json!({"type":"CARD_COMPLETED"}), json!({"type":"X","event_id":7,"payment":[]}), json!({"type":"INVOICE","payment":{"amount":5}})]
+    {
+        assert_eq!(site_payments::decode(record.to_string().as_bytes()).unwrap(), None);
+        assert_eq!(memberships::decode(record.to_string().as_bytes()).unwrap(), None);
+    }
+    let plain = site_payments::decode(payment().to_string().as_bytes()).unwrap();
+    assert_eq!(
+        site_payments::decode(&with(payment(), "/payment/new_field", json!({"a":[1]}))).unwrap(),
+        plain,
+        "not even its stamp changes"
+    );
+}
+
+#[test]
+fn content_makes_the_stamp_and_only_content() {
+    let stamp = |bytes: &[u8]| site_payments::decode(bytes).unwrap().unwrap().event.stamp;
+    let one = stamp(payment().to_string().as_bytes());
+    assert_eq!(stamp(serde_json::to_string_pretty(&payment()).unwrap().as_bytes()), one);
+    for (pointer, value) in
+        [("/payment/amount", json!("15.00")), ("/payment/confirmation_id", json!("c-2")), ("/occurred_at", json!("2026-01-05T14:00:01Z"))]
+    {
+        assert_ne!(stamp(&with(payment(), pointer, value)), one, "{pointer}");
+    }
+}
+
+#[test]
+fn only_the_last_four_digits_of_an_account_are_kept() {
+    let event = site_payments::decode(&with(payment(), "/payment/account_mask", json!("000123456789"))).unwrap().unwrap().event;
+    assert!(matches!(event.happening, Happening::Settled(paid) if paid.receipt.account_mask == "6789"));
+}
+
+#[test]
+fn what_can_be_told_of_a_bad_record_is_told() {
+    assert_eq!(peek(&with(payment(), "/payment/amount", json!(5))), (Some("pay-7f3c".into()), Some("u-1".into())));
+    assert_eq!(peek(b"{"), (None, None));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused_and_never_panic(bytes in any::<Vec<u8>>()) {
+        let _ = site_payments::decode(&bytes);
+        let _ = memberships::decode(&bytes);
+        let _ = peek(&bytes);
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_refused(cut in 0usize..300) {
+        let whole = payment().to_string();
+        prop_assume!(cut < whole.len());
+        prop_assert!(site_payments::decode(&whole.as_bytes()[..cut]).is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The handlers: a batch of records in, a batch response out. Each is a plain async function; a Lambda function and the local program call the same one.
+
+pub mod ach_handler;
+pub mod batch;
+pub mod kinesis;
+pub mod memberships;
+pub mod redrive;
+
+pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
+
+/// The streams that are read, by name.
+pub const STREAMS: [&str; 2] = [ach_handler::STREAM, memberships::STREAM];

@@ -1,0 +1,5 @@
+//! Read models: what is told from the billing records, one small file each. Pure: a view, its key, its fold.
+//!
+//! The first one is the record itself: folding a record's history gives its primary row, and a test says so.
+
+pub mod billing_record;

@@ -1,0 +1,198 @@
+//! The access patterns of `billing-activity` and its history, as seed 001 names them.
+
+use chrono::TimeDelta;
+use dues_events::ids::{SubscriptionId, UserId};
+use dues_events::record::{APPLIED_OUTCOME, History, Record, State};
+use dues_events::stamp::Stamp;
+use dues_events::time::GoTime;
+use dues_events::{EventId, Item};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::clock::SharedClock;
+use crate::engine::{BATCH, Condition, Engine, Page, Query, StoreError, Written};
+use crate::table::{BILLING_ACTIVITY, BY_SUBSCRIPTION, HISTORY, Table};
+use crate::user::{newest_first, recent};
+
+/// The store: an engine, and the time.
+#[derive(Clone)]
+pub struct Store<E> {
+    /// Where the items are.
+    pub engine: E,
+    /// What time it is.
+    pub clock: SharedClock,
+}
+
+/// How often an unprocessed part of a batch is sent again.
+const RESENDS: u32 = 10;
+
+impl<E: Engine> Store<E> {
+    /// A store on that engine and clock.
+    pub fn new(engine: E, clock: SharedClock) -> Self {
+        Self { engine, clock }
+    }
+
+    /// `Add`: writes a new record, history first. A record that is there already is left as it is.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn add(&self, record: &Record, source: &str) -> Result<Written, StoreError> {
+        let (history, primary) = self.first_rows(record.clone(), source);
+        self.engine.put(&HISTORY, history.to_item(), Condition::Always).await?;
+        self.engine.put(&BILLING_ACTIVITY, primary.to_item(), Condition::NoItem).await
+    }
+
+    /// `AddAll`: writes many records in batches, all history rows first. Records of one user that would share a key are moved apart: of those with
+    /// one due date, all but a SCHEDULED one get hours added. Gives the records as they were written.
+    ///
+    /// Batches know no conditions: this is for imports and backfills, not for records that others may be changing.
+    ///
+    /// # Errors
+    /// What the engine could not do, also after resending what came back unprocessed.
+    pub async fn add_all(&self, records: Vec<Record>, source: &str) -> Result<Vec<Record>, StoreError> {
+        let (history, primary): (Vec<_>, Vec<_>) = apart(records).into_iter().map(|record| self.first_rows(record, source)).unzip();
+        self.put_all(&HISTORY, history.iter().map(History::to_item)).await?;
+        self.put_all(&BILLING_ACTIVITY, primary.iter().map(Record::to_item)).await?;
+        Ok(primary)
+    }
+
+    /// `GetByID`: finds a record by its UUID, through the index.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn get_by_id(&self, id: &SubscriptionId) -> Result<Option<Record>, StoreError> {
+        let page = self.engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, id.as_str())).await?;
+        // While an administrator moves a record it stands in two rows: the one without the mark is where it went.
+        let records = records(page)?;
+        Ok(records.into_iter().max_by_key(|record| (record.moved_to.is_none(), record.version)))
+    }
+
+    /// `ListByUserID`: all records of a user, oldest first.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn list_by_user_id(&self, user: &UserId) -> Result<Vec<Record>, StoreError> {
+        let items = self.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
+        let mut records = items.into_iter().map(Record::from_item).collect::<Result<Vec<_>, _>>()?;
+        // Trimmed timestamps do not sort as text.
+        records.sort_by_key(|record| record.billing_date.at());
+        Ok(settled(records))
+    }
+
+    /// `GetRecentSubscriptions`: a user's newest records, newest first, one page.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn get_recent_subscriptions(&self, user: &UserId, limit: u32) -> Result<Vec<Record>, StoreError> {
+        newest_first(self.engine.query(recent(user, limit)).await?)
+    }
+
+    /// History's `GetByID`: every row of a record, in the order in which they took effect.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn history_by_id(&self, id: &SubscriptionId) -> Result<Vec<History>, StoreError> {
+        let items = self.all(Query::index(&HISTORY, BY_SUBSCRIPTION.name, id.as_str())).await?;
+        sorted(items)
+    }
+
+    /// Every history row of a user, by record and then in the order in which they took effect.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn history_of_user(&self, user: &UserId) -> Result<Vec<History>, StoreError> {
+        let mut rows = sorted(self.all(Query::partition(&HISTORY, user.as_str())).await?)?;
+        rows.sort_by(|a, b| a.record.subscription_id.cmp(&b.record.subscription_id));
+        Ok(rows)
+    }
+
+    /// All pages of a query.
+    pub(crate) async fn all(&self, mut query: Query) -> Result<Vec<Item>, StoreError> {
+        let mut items = Vec::new();
+        loop {
+            let page = self.engine.query(query.clone()).await?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => query.start = Some(next),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    /// Writes batches until nothing comes back, waiting longer each time something does.
+    async fn put_all(&self, table: &'static Table, items: impl Iterator<Item = Item>) -> Result<(), StoreError> {
+        let items: Vec<_> = items.map(|item| (table, item)).collect();
+        for batch in items.chunks(BATCH) {
+            let mut left = batch.to_vec();
+            for round in 0..=RESENDS {
+                if round > 0 {
+                    self.clock.sleep(Duration::from_millis(20 << round.min(6))).await;
+                }
+                left = self.engine.put_batch(left).await?;
+                if left.is_empty() {
+                    break;
+                }
+            }
+            if !left.is_empty() {
+                return Err(StoreError::Throttled(format!("{}: {} items stayed unprocessed", table.name, left.len())));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first history row of a record and its primary row.
+    fn first_rows(&self, mut record: Record, source: &str) -> (History, Record) {
+        let key = record.last_run_date.take().or_else(|| record.created_date.clone()).map_or_else(|| self.clock.now(), |time| time.at());
+        record.last_run_date = Some(GoTime::nine_digits(key));
+        record.version = record.version.max(1);
+        let id = EventId::from(format!("{source}:{}:{}", record.subscription_id, record.version));
+        let stamp = Stamp::new(&id, &[]);
+        record.applied.push(stamp);
+        let history = History {
+            record: record.clone(),
+            event_id: Some(id),
+            source: source.to_owned(),
+            previous_version: record.version - 1,
+            outcome: APPLIED_OUTCOME.to_owned(),
+            stamp: Some(stamp),
+        };
+        record.data = Item::new();
+        (history, record)
+    }
+}
+
+fn records(page: Page) -> Result<Vec<Record>, StoreError> {
+    page.items.into_iter().map(|item| Record::from_item(item).map_err(StoreError::from)).collect()
+}
+
+fn sorted(items: Vec<Item>) -> Result<Vec<History>, StoreError> {
+    let mut rows = items.into_iter().map(History::from_item).collect::<Result<Vec<_>, _>>()?;
+    rows.sort_by_key(|row| (row.record.version, row.record.last_run_date.as_ref().map(GoTime::at)));
+    Ok(rows)
+}
+
+/// Without the rows that are being moved away, where the record is at its new place already.
+fn settled(records: Vec<Record>) -> Vec<Record> {
+    let arrived: BTreeSet<SubscriptionId> = records.iter().filter(|r| r.moved_to.is_none()).map(|r| r.subscription_id.clone()).collect();
+    records.into_iter().filter(|r| r.moved_to.is_none() || !arrived.contains(&r.subscription_id)).collect()
+}
+
+/// Gives records of one user that share a due date, or the time of their update, keys of their own.
+fn apart(mut records: Vec<Record>) -> Vec<Record> {
+    // SCHEDULED ones choose first: they keep the date on which they will be collected.
+    records.sort_by_key(|record| !matches!(record.state, State::Scheduled(_)));
+    let (mut dates, mut updates) = (BTreeSet::new(), BTreeSet::new());
+    for record in &mut records {
+        while !dates.insert((record.user_id.clone(), record.billing_date.text())) {
+            record.billing_date = GoTime::trimmed(record.billing_date.at() + TimeDelta::hours(1));
+        }
+        if let Some(updated) = record.last_run_date.as_ref().or(record.created_date.as_ref()) {
+            let mut at = updated.at();
+            while !updates.insert((record.user_id.clone(), at)) {
+                at += TimeDelta::nanoseconds(1);
+            }
+            record.last_run_date = Some(GoTime::nine_digits(at));
+        }
+    }
+    records
+}

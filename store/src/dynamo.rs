@@ -1,0 +1,277 @@
+//! The DynamoDB engine: the same seam over the AWS SDK. It also runs on any server that speaks DynamoDB's protocol.
+
+mod convert;
+mod expression;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::RequestId as _;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType, PutRequest,
+    ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, ScalarAttributeType, StreamSpecification, StreamViewType, WriteRequest,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use crate::table::{Index, Table};
+use dues_events::{Item, Value};
+use expression::Expression;
+
+/// The engine. Clones share the client.
+#[derive(Debug, Clone)]
+pub struct Dynamo {
+    client: Client,
+    names: Arc<BTreeMap<&'static str, String>>,
+    capacity: Option<ReturnConsumedCapacity>,
+}
+
+impl Dynamo {
+    /// On that client, with the tables' own names.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, names: Arc::default(), capacity: None }
+    }
+
+    /// With other names for some tables, by their own: a deployment may take over tables that exist.
+    #[must_use]
+    pub fn with_names(self, names: BTreeMap<&'static str, String>) -> Self {
+        Self { names: Arc::new(names), ..self }
+    }
+
+    /// Asks for the consumed capacity with every request.
+    #[must_use]
+    pub fn with_capacity(self) -> Self {
+        Self { capacity: Some(ReturnConsumedCapacity::Total), ..self }
+    }
+
+    /// Creates a table as it is declared. Deployments use the template; tests and local servers this.
+    ///
+    /// # Errors
+    /// What the server answered.
+    pub async fn create(&self, table: &'static Table) -> Result<(), StoreError> {
+        let keys: BTreeSet<&str> = table.key_attributes().collect();
+        let definitions = keys.into_iter().map(|name| {
+            AttributeDefinition::builder()
+                .attribute_name(name)
+                .attribute_type(ScalarAttributeType::S)
+                .build()
+                .map_err(|e| invalid(table, &e))
+        });
+        let indexes = table.indexes.iter().map(|index| secondary_index(table, index)).collect::<Result<Vec<_>, _>>()?;
+        let stream = table
+            .stream
+            .then(|| StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::NewAndOldImages).build());
+        self.client
+            .create_table()
+            .table_name(self.name(table))
+            .billing_mode(BillingMode::PayPerRequest)
+            .set_attribute_definitions(Some(definitions.collect::<Result<_, _>>()?))
+            .set_key_schema(Some(key_schema(table, table.partition, table.sort)?))
+            .set_global_secondary_indexes(if indexes.is_empty() { None } else { Some(indexes) })
+            .set_stream_specification(stream.transpose().map_err(|e| invalid(table, &e))?)
+            .send()
+            .await
+            .map_err(|e| failed(table, "create table", e))?;
+        Ok(())
+    }
+
+    fn name(&self, table: &'static Table) -> &str {
+        self.names.get(table.name).map_or(table.name, String::as_str)
+    }
+}
+
+fn key_schema(table: &Table, partition: &str, sort: Option<&str>) -> Result<Vec<KeySchemaElement>, StoreError> {
+    [Some((partition, KeyType::Hash)), sort.map(|sort| (sort, KeyType::Range))]
+        .into_iter()
+        .flatten()
+        .map(|(name, kind)| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().map_err(|e| invalid(table, &e)))
+        .collect()
+}
+
+fn secondary_index(table: &Table, index: &Index) -> Result<GlobalSecondaryIndex, StoreError> {
+    GlobalSecondaryIndex::builder()
+        .index_name(index.name)
+        .set_key_schema(Some(key_schema(table, index.partition, index.sort)?))
+        .projection(Projection::builder().projection_type(ProjectionType::All).build())
+        .build()
+        .map_err(|e| invalid(table, &e))
+}
+
+impl Engine for Dynamo {
+    async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(self.name(table))
+            .set_key(Some(convert::key(table, &key)))
+            .consistent_read(true)
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await
+            .map_err(|e| failed(table, "get item", e))?;
+        answer.item.map(convert::item).transpose()
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, StoreError> {
+        let partition = match query.index {
+            None => query.table.partition,
+            Some(name) => {
+                let found = query.table.index(name);
+                found.ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?.1.partition
+            }
+        };
+        let mut expression = Expression::default();
+        let key = expression.render(&Condition::Equals(partition, Value::text(query.partition)), query.table);
+        let filter = expression.render(&query.filter, query.table);
+        let answer = self
+            .client
+            .query()
+            .table_name(self.name(query.table))
+            .set_index_name(query.index.map(str::to_owned))
+            .set_key_condition_expression(key)
+            .set_filter_expression(filter)
+            .set_expression_attribute_names(expression.names())
+            .set_expression_attribute_values(expression.values())
+            .scan_index_forward(query.forward)
+            .consistent_read(query.consistent && query.index.is_none())
+            .set_limit(query.limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX)))
+            .set_exclusive_start_key(query.start.map(|Cursor(place)| convert::attributes(place)))
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await
+            .map_err(|e| failed(query.table, "query", e))?;
+        page(answer.items, answer.last_evaluated_key)
+    }
+
+    async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+        let answer = self
+            .client
+            .scan()
+            .table_name(self.name(table))
+            .consistent_read(true)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start.map(|Cursor(place)| convert::attributes(place)))
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await
+            .map_err(|e| failed(table, "scan", e))?;
+        page(answer.items, answer.last_evaluated_key)
+    }
+
+    async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {
+        Key::of(table, &item)?;
+        let mut expression = Expression::default();
+        let condition = expression.render(&condition, table);
+        let answer = self
+            .client
+            .put_item()
+            .table_name(self.name(table))
+            .set_item(Some(convert::attributes(item)))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(expression.names())
+            .set_expression_attribute_values(expression.values())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(Written::Done),
+            Err(error) => match error.as_service_error() {
+                Some(aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(refused)) => {
+                    refused_with(refused.item.clone())
+                }
+                Some(_) | None => Err(failed(table, "put item", error)),
+            },
+        }
+    }
+
+    async fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> Result<Written, StoreError> {
+        let mut expression = Expression::default();
+        let condition = expression.render(&condition, table);
+        let answer = self
+            .client
+            .delete_item()
+            .table_name(self.name(table))
+            .set_key(Some(convert::key(table, &key)))
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(expression.names())
+            .set_expression_attribute_values(expression.values())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(Written::Done),
+            Err(error) => match error.as_service_error() {
+                Some(aws_sdk_dynamodb::operation::delete_item::DeleteItemError::ConditionalCheckFailedException(refused)) => {
+                    refused_with(refused.item.clone())
+                }
+                Some(_) | None => Err(failed(table, "delete item", error)),
+            },
+        }
+    }
+
+    async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
+        let Some(&(first, _)) = items.first() else { return Ok(Vec::new()) };
+        let tables: Vec<&'static Table> = items.iter().map(|(table, _)| *table).collect();
+        let mut requests: HashMap<String, Vec<WriteRequest>> = HashMap::new();
+        for (table, item) in items {
+            Key::of(table, &item)?;
+            let put = PutRequest::builder().set_item(Some(convert::attributes(item))).build().map_err(|e| invalid(table, &e))?;
+            requests.entry(self.name(table).to_owned()).or_default().push(WriteRequest::builder().put_request(put).build());
+        }
+        let answer = self
+            .client
+            .batch_write_item()
+            .set_request_items(Some(requests))
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await
+            .map_err(|e| failed(first, "batch write", e))?;
+        let mut unprocessed = Vec::new();
+        for (name, requests) in answer.unprocessed_items.unwrap_or_default() {
+            let table = tables.iter().find(|table| self.name(table) == name).copied();
+            let table = table.ok_or_else(|| StoreError::Invalid(format!("batch write: the answer names table {name}")))?;
+            for put in requests.into_iter().filter_map(|request| request.put_request) {
+                unprocessed.push((table, convert::item(put.item)?));
+            }
+        }
+        Ok(unprocessed)
+    }
+}
+
+type Attributes = HashMap<String, aws_sdk_dynamodb::types::AttributeValue>;
+
+fn page(items: Option<Vec<Attributes>>, next: Option<Attributes>) -> Result<Page, StoreError> {
+    Ok(Page {
+        items: items.unwrap_or_default().into_iter().map(convert::item).collect::<Result<_, _>>()?,
+        next: next.filter(|key| !key.is_empty()).map(convert::item).transpose()?.map(Cursor),
+    })
+}
+
+fn refused_with(item: Option<Attributes>) -> Result<Written, StoreError> {
+    Ok(Written::Refused(item.filter(|item| !item.is_empty()).map(convert::item).transpose()?.map(Box::new)))
+}
+
+fn invalid(table: &Table, error: &dyn std::error::Error) -> StoreError {
+    StoreError::Invalid(format!("{}: {error}", table.name))
+}
+
+/// Sorts an SDK error by whether the same request can succeed later.
+fn failed<E, R>(table: &Table, doing: &str, error: SdkError<E, R>) -> StoreError
+where
+    E: std::error::Error + aws_sdk_dynamodb::error::ProvideErrorMetadata + 'static,
+    R: std::fmt::Debug,
+{
+    let code = error.as_service_error().and_then(|e| e.code()).map(str::to_owned);
+    let request = error.as_service_error().and_then(|e| e.meta().request_id()).unwrap_or("none").to_owned();
+    let text = format!("{} {doing} (request {request}): {}", table.name, DisplayErrorContext(&error));
+    match code.as_deref() {
+        Some("ProvisionedThroughputExceededException" | "ThrottlingException" | "RequestLimitExceeded" | "LimitExceededException") => {
+            StoreError::Throttled(text)
+        }
+        Some("InternalServerError" | "TransactionConflictException" | "ServiceUnavailable") | None => StoreError::Unavailable(text),
+        Some(_) => StoreError::Invalid(text),
+    }
+}

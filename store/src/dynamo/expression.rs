@@ -1,0 +1,61 @@
+//! Conditions as DynamoDB's expression text, with placeholders for every name and value.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use std::collections::HashMap;
+
+use super::convert;
+use crate::engine::Condition;
+use crate::table::Table;
+use dues_events::Value;
+
+/// The placeholders of one request, which all its expressions share.
+#[derive(Debug, Default)]
+pub(super) struct Expression {
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+}
+
+impl Expression {
+    /// The text, or `None` where there is nothing to say.
+    pub(super) fn render(&mut self, condition: &Condition, table: &Table) -> Option<String> {
+        Some(match condition {
+            Condition::Always => return None,
+            Condition::NoItem => format!("attribute_not_exists({})", self.name(table.partition)),
+            Condition::Missing(name) => format!("attribute_not_exists({})", self.name(name)),
+            Condition::Equals(name, value) => format!("{} = {}", self.name(name), self.value(value)),
+            Condition::Less(name, value) => format!("{} < {}", self.name(name), self.value(value)),
+            Condition::AtLeast(name, value) => format!("{} >= {}", self.name(name), self.value(value)),
+            Condition::All(all) => self.join(all, " AND ", table)?,
+            Condition::Any(any) => self.join(any, " OR ", table)?,
+        })
+    }
+
+    fn join(&mut self, conditions: &[Condition], word: &str, table: &Table) -> Option<String> {
+        let parts: Vec<String> =
+            conditions.iter().filter_map(|condition| self.render(condition, table)).map(|part| format!("({part})")).collect();
+        (!parts.is_empty()).then(|| parts.join(word))
+    }
+
+    fn name(&mut self, name: &str) -> String {
+        if let Some((place, _)) = self.names.iter().find(|(_, known)| *known == name) {
+            return place.clone();
+        }
+        let place = format!("#n{}", self.names.len());
+        self.names.insert(place.clone(), name.to_owned());
+        place
+    }
+
+    fn value(&mut self, value: &Value) -> String {
+        let place = format!(":v{}", self.values.len());
+        self.values.insert(place.clone(), convert::attribute(value.clone()));
+        place
+    }
+
+    pub(super) fn names(&self) -> Option<HashMap<String, String>> {
+        (!self.names.is_empty()).then(|| self.names.clone())
+    }
+
+    pub(super) fn values(&self) -> Option<HashMap<String, AttributeValue>> {
+        (!self.values.is_empty()).then(|| self.values.clone())
+    }
+}

@@ -1,0 +1,281 @@
+//! The embedded engine: SQLite in one file, write-ahead log, synchronous FULL.
+//!
+//! One writer thread groups all waiting writes into one transaction; reads run beside it on their own connections. Every write to a table with a
+//! stream also appends the change, old and new image, in the same transaction. Local streams and checkpoints live in the same file.
+
+mod codec;
+mod row;
+mod schema;
+mod streams;
+mod writer;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+use crate::engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use crate::table::Table;
+use dues_events::{Item, Value};
+use row::{IndexKey, Row};
+use writer::{Fault, Job, Writer, job, store_error};
+
+pub use streams::{Change, StreamRecord};
+
+/// How many jobs may wait for the writer: beyond that, callers wait to be let in.
+const WAITING: usize = 16 * 1024;
+/// How many items a page has when its query sets no limit, as DynamoDB's megabyte would.
+const PAGE: u32 = 1000;
+/// Where an index page goes on.
+const ROW: &str = "row";
+const SORT: &str = "sort";
+
+/// Durable when acknowledged. The log is copied back every 64 MB, so that pages which change often are copied once.
+pub const WRITER_SETTINGS: &str =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 16384;";
+
+/// The engine. Clones share the file.
+#[derive(Clone)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    jobs: mpsc::Sender<Job>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("path", &self.shared.path).finish_non_exhaustive()
+    }
+}
+
+impl Embedded {
+    /// Opens the file, and makes it when it is not there.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is not one of ours.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let doing = |e: StoreError| e.during(&format!("open {}", path.display()));
+        let db = open_writer(path).map_err(doing)?;
+        let (jobs, queue) = mpsc::channel(WAITING);
+        let writer = Writer::new(db);
+        std::thread::Builder::new()
+            .name("dues-writer".into())
+            .spawn(move || writer.run(queue))
+            .map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
+        Ok(Self { shared: Arc::new(Shared { path: path.to_owned(), jobs, readers: Mutex::new(Vec::new()) }) })
+    }
+
+    /// Has the writer do something, and waits until it is durable.
+    async fn write<T: Send + 'static>(&self, work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static) -> Result<T, StoreError> {
+        let gone = || StoreError::Unavailable("the transaction was rolled back or the writer has stopped".into());
+        let (job, answer) = job(work);
+        self.shared.jobs.send(job).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Reads on a connection of its own, beside the writer. Point reads take microseconds, so they run where they are asked for.
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+        let pooled = self.shared.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let db = match pooled {
+            Some(db) => db,
+            None => open_reader(&self.shared.path).map_err(|e| store_error(&e))?,
+        };
+        let result = work(&db).map_err(Fault::into_store_error);
+        self.shared.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(db);
+        result
+    }
+}
+
+fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    let sql = |e: rusqlite::Error| store_error(&e);
+    let db = Connection::open(path).map_err(sql)?;
+    db.busy_timeout(Duration::from_secs(30)).map_err(sql)?;
+    db.execute_batch(WRITER_SETTINGS).map_err(sql)?;
+    db.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(sql);
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+    if tables == 0 {
+        let marks = format!("PRAGMA application_id = {}; PRAGMA user_version = {};", schema::APPLICATION, schema::FORMAT);
+        db.execute_batch(&(schema::create() + &marks)).map_err(sql)?;
+    } else if pragma("application_id")? != schema::APPLICATION {
+        return Err(StoreError::Invalid("it is a database of another program".into()));
+    } else if pragma("user_version")? != schema::FORMAT {
+        return Err(StoreError::Invalid(format!("its format is {}, this program reads {}", pragma("user_version")?, schema::FORMAT)));
+    }
+    db.execute_batch("COMMIT").map_err(sql)?;
+    Ok(db)
+}
+
+fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(Duration::from_secs(30))?;
+    db.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096;")?;
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}
+
+impl Engine for Embedded {
+    async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
+        self.read(|db| {
+            let sk = key.sort.as_deref().unwrap_or_default();
+            let sql = format!("SELECT item FROM {} WHERE pk = ? AND sk = ?", schema::quoted(table.name));
+            let bytes: Option<Vec<u8>> = db.prepare_cached(&sql)?.query_row([&key.partition, sk], |row| row.get(0)).optional()?;
+            bytes.map(|bytes| row::item(table, &key.partition, sk, &bytes)).transpose().map_err(Fault::Own)
+        })
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, StoreError> {
+        self.read(|db| run_query(db, &query))
+    }
+
+    async fn query_many(&self, queries: Vec<Query>) -> Vec<Result<Page, StoreError>> {
+        // One transaction, so that what they have in common is looked up once: the snapshot, its lock, and the upper pages of the trees.
+        let pages = self.read(|db| {
+            let snapshot = db.unchecked_transaction()?;
+            let pages = queries.iter().map(|query| run_query(&snapshot, query).map_err(Fault::into_store_error)).collect();
+            snapshot.finish()?;
+            Ok(pages)
+        });
+        pages.unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
+    }
+
+    async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+        let mut values: Vec<Sql> = Vec::new();
+        let mut after = "";
+        if let Some(Cursor(start)) = start {
+            after = "WHERE (pk, sk) > (?, ?)";
+            values.extend(
+                [table.partition, table.sort.unwrap_or_default()].map(|name| Sql::Text(start.text(name).unwrap_or_default().to_owned())),
+            );
+        }
+        let sql =
+            format!("SELECT id, pk, sk, item FROM {} {after} ORDER BY pk, sk LIMIT {}", schema::quoted(table.name), u64::from(limit) + 1);
+        self.read(|db| read_page(db, table, &sql, &values, limit, None, &Condition::Always))
+    }
+
+    async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {
+        let row = Row::new(table, &item)?;
+        drop(item);
+        self.write(move |writer| writer.put(&row, &condition)).await
+    }
+
+    async fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> Result<Written, StoreError> {
+        self.write(move |writer| writer.delete(table, &key, &condition)).await
+    }
+
+    async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
+        let rows = items.iter().map(|(table, item)| Row::new(table, item)).collect::<Result<Vec<_>, _>>()?;
+        self.write(move |writer| rows.iter().try_for_each(|row| writer.put(row, &Condition::Always).map(drop))).await?;
+        Ok(Vec::new())
+    }
+}
+
+fn run_query(db: &Connection, query: &Query) -> Result<Page, Fault> {
+    let (sql, values, limit) = match query.index {
+        None => partition_sql(query),
+        Some(name) => index_sql(query, name).map_err(Fault::Own)?,
+    };
+    read_page(db, query.table, &sql, &values, limit, query.index, &query.filter)
+}
+
+fn partition_sql(query: &Query) -> (String, Vec<Sql>, u32) {
+    let (than, order) = if query.forward { (">", "") } else { ("<", " DESC") };
+    let mut values = vec![Sql::Text(query.partition.clone())];
+    let mut after = String::new();
+    if let (Some(Cursor(start)), Some(sort)) = (&query.start, query.table.sort) {
+        after = format!(" AND sk {than} ?");
+        values.push(Sql::Text(start.text(sort).unwrap_or_default().to_owned()));
+    }
+    let limit = query.limit.unwrap_or(PAGE);
+    let name = schema::quoted(query.table.name);
+    // One more than asked for tells whether there is a next page.
+    (format!("SELECT id, pk, sk, item FROM {name} WHERE pk = ?{after} ORDER BY sk{order} LIMIT {}", u64::from(limit) + 1), values, limit)
+}
+
+/// Items of an index partition come in the order of its sort key, then in the order in which they were first written.
+fn index_sql(query: &Query, name: &str) -> Result<(String, Vec<Sql>, u32), StoreError> {
+    let (n, index) = query.table.index(name).ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?;
+    let (than, order) = if query.forward { (">", "") } else { ("<", " DESC") };
+    let mut values = vec![sql_key(&IndexKey::of(&query.partition))];
+    let mut after = String::new();
+    if let Some(Cursor(start)) = &query.start {
+        let row = start.get(ROW).and_then(Value::as_u64).unwrap_or_default();
+        let row = Sql::Integer(i64::try_from(row).unwrap_or(i64::MAX));
+        if index.sort.is_some() {
+            after = format!(" AND (s{n}, id) {than} (?, ?)");
+            values.push(sql_key(&IndexKey::of(start.text(SORT).unwrap_or_default())));
+        } else {
+            after = format!(" AND id {than} ?");
+        }
+        values.push(row);
+    }
+    let by = if index.sort.is_some() { format!("s{n}{order}, id{order}") } else { format!("id{order}") };
+    let limit = query.limit.unwrap_or(PAGE);
+    let table = schema::quoted(query.table.name);
+    Ok((format!("SELECT id, pk, sk, item FROM {table} WHERE p{n} = ?{after} ORDER BY {by} LIMIT {}", u64::from(limit) + 1), values, limit))
+}
+
+fn sql_key(key: &IndexKey) -> Sql {
+    match key {
+        IndexKey::None => Sql::Null,
+        IndexKey::Uuid(bytes) => Sql::Blob(bytes.to_vec()),
+        IndexKey::Text(text) => Sql::Text(text.clone()),
+    }
+}
+
+fn read_page(
+    db: &Connection,
+    table: &'static Table,
+    sql: &str,
+    values: &[Sql],
+    limit: u32,
+    index: Option<&str>,
+    filter: &Condition,
+) -> Result<Page, Fault> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut page = Page::default();
+    let mut last = None;
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        if seen == limit {
+            page.next = last;
+            break;
+        }
+        seen += 1;
+        let text = |n| row.get_ref(n).and_then(|value| value.as_str().map_err(Into::into));
+        let bytes = row.get_ref(3)?.as_blob().map_err(|_| codec::Damaged)?;
+        let item = row::item(table, text(1)?, text(2)?, bytes).map_err(Fault::Own)?;
+        if seen == limit {
+            last = Some(cursor(table, index, row.get(0)?, &item));
+        }
+        if row::passes(filter, table, &item).map_err(Fault::Own)? {
+            page.items.push(item);
+        }
+    }
+    Ok(page)
+}
+
+fn cursor(table: &Table, index: Option<&str>, id: i64, item: &Item) -> Cursor {
+    let mut place = Item::new();
+    match index.and_then(|name| table.index(name)) {
+        None => {
+            for name in [Some(table.partition), table.sort].into_iter().flatten() {
+                place.set_text(name, item.text(name).unwrap_or_default());
+            }
+        }
+        Some((_, index)) => {
+            place.set(ROW, Value::number(id.unsigned_abs()));
+            if let Some(sort) = index.sort {
+                place.set_text(SORT, item.text(sort).unwrap_or_default());
+            }
+        }
+    }
+    Cursor(place)
+}

@@ -1,0 +1,144 @@
+//! A row on its way into a table: encoded by the caller, so that the one writer thread has less to do.
+
+use dues_events::{Item, Value};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use uuid::Uuid;
+
+use super::codec;
+use crate::engine::{Condition, Key, StoreError};
+use crate::table::Table;
+
+/// An encoded item with its keys.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) table: &'static Table,
+    pub(crate) pk: String,
+    pub(crate) sk: String,
+    /// Partition and sort key of each index.
+    pub(crate) index_keys: Vec<IndexKey>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A value of an index's key column: a UUID takes 16 bytes instead of 36.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IndexKey {
+    None,
+    Uuid([u8; 16]),
+    Text(String),
+}
+
+impl IndexKey {
+    pub(crate) fn of(text: &str) -> Self {
+        match Uuid::try_parse(text) {
+            // Only the usual spelling is packed: two spellings of a UUID are two keys.
+            Ok(id) if id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => Self::Uuid(id.into_bytes()),
+            Ok(_) | Err(_) => Self::Text(text.to_owned()),
+        }
+    }
+
+    fn read(value: Option<&Value>) -> Self {
+        value.and_then(Value::as_text).map_or(Self::None, Self::of)
+    }
+}
+
+impl rusqlite::ToSql for IndexKey {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::None => ValueRef::Null,
+            Self::Uuid(bytes) => ValueRef::Blob(bytes),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+impl Row {
+    pub(crate) fn new(table: &'static Table, item: &Item) -> Result<Self, StoreError> {
+        let key = Key::of(table, item)?;
+        let bytes = codec::encode(item, [Some(table.partition), table.sort]);
+        let index_keys = table.indexes.iter().flat_map(|index| [Some(index.partition), index.sort]);
+        let index_keys = index_keys.map(|name| IndexKey::read(name.and_then(|name| item.get(name)))).collect();
+        Ok(Self { table, pk: key.partition, sk: key.sort.unwrap_or_default(), index_keys, bytes })
+    }
+
+    /// Which indexes have to change, as a bit mask, when this row replaces one with these bytes.
+    pub(crate) fn changed_indexes(&self, old: &[u8]) -> Result<usize, codec::Damaged> {
+        let mut mask = 0;
+        for (n, index) in self.table.indexes.iter().enumerate() {
+            for (name, new) in [Some(index.partition), index.sort].into_iter().zip(&self.index_keys[n * 2..]) {
+                let Some(name) = name else { continue };
+                // The table's own keys are not in the bytes, and are the same in both.
+                if name != self.table.partition && Some(name) != self.table.sort && IndexKey::read(codec::find(old, name)?.as_ref()) != *new
+                {
+                    mask |= 1 << n;
+                }
+            }
+        }
+        Ok(mask)
+    }
+}
+
+/// Puts the keys back that stand in columns.
+pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<Item, StoreError> {
+    let mut item = codec::decode(bytes).map_err(|e| StoreError::Invalid(format!("{} {pk}/{sk}: {e}", table.name)))?;
+    item.set_text(table.partition, pk);
+    if let Some(sort) = table.sort {
+        item.set_text(sort, sk);
+    }
+    Ok(item)
+}
+
+/// Whether a condition holds for the row that is there.
+pub(crate) fn holds(condition: &Condition, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
+    let compare = |name: &str, wanted: &Value| -> Result<Option<std::cmp::Ordering>, codec::Damaged> {
+        let there = row.map(|bytes| codec::find(bytes, name)).transpose()?.flatten();
+        Ok(there.and_then(|there| order(&there, wanted)))
+    };
+    Ok(match condition {
+        Condition::Always => true,
+        Condition::NoItem => row.is_none(),
+        Condition::Missing(name) => row.map(|bytes| codec::find(bytes, name)).transpose()?.flatten().is_none(),
+        Condition::Equals(name, wanted) => match (wanted, row) {
+            (Value::S(_) | Value::N(_), _) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_eq),
+            (_, Some(bytes)) => codec::find(bytes, name)?.as_ref() == Some(wanted),
+            (_, None) => false,
+        },
+        Condition::Less(name, wanted) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_lt),
+        Condition::AtLeast(name, wanted) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_ge),
+        Condition::All(all) => {
+            for one in all {
+                if !holds(one, row)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        Condition::Any(any) => {
+            for one in any {
+                if holds(one, row)? {
+                    return Ok(true);
+                }
+            }
+            false
+        }
+    })
+}
+
+/// DynamoDB's order: texts by bytes, numbers by value, nothing across types.
+fn order(there: &Value, wanted: &Value) -> Option<std::cmp::Ordering> {
+    match (there, wanted) {
+        (Value::S(a), Value::S(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        (Value::N(a), Value::N(b)) if a == b => Some(std::cmp::Ordering::Equal),
+        (Value::N(a), Value::N(b)) => Some(a.parse::<rust_decimal::Decimal>().ok()?.cmp(&b.parse().ok()?)),
+        (Value::B(a), Value::B(b)) => Some(a.cmp(b)),
+        (_, _) => None,
+    }
+}
+
+/// Whether an item passes a query's filter.
+pub(crate) fn passes(filter: &Condition, table: &Table, item: &Item) -> Result<bool, StoreError> {
+    if *filter == Condition::Always {
+        return Ok(true);
+    }
+    // A filter may name key attributes, which stored bytes leave out: encode the whole item.
+    holds(filter, Some(&codec::encode(item, [None, None]))).map_err(|e| StoreError::Invalid(format!("{}: {e}", table.name)))
+}

@@ -1,0 +1,74 @@
+//! The SQL of the embedded engine, made from the table definitions.
+
+use crate::table::{self, Table};
+
+/// What the file says it is; a later format gets another number and a migration.
+pub(crate) const FORMAT: i64 = 1;
+/// "dues" in ASCII: tells our files from other SQLite files.
+pub(crate) const APPLICATION: i64 = 0x6475_6573;
+
+/// Everything that a new file needs.
+pub(crate) fn create() -> String {
+    let mut sql = String::from(
+        "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
+         CREATE TABLE stream_records (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, partition_key TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
+         CREATE INDEX stream_records_by_stream ON stream_records (stream, seq);
+         CREATE TABLE checkpoints (consumer TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (consumer, stream)) WITHOUT ROWID;\n",
+    );
+    for table in table::ALL {
+        let columns: String = (0..table.indexes.len()).map(|n| format!(", p{n}, s{n}")).collect();
+        sql += &format!(
+            "CREATE TABLE {0} (id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL{columns}, item BLOB NOT NULL);
+             CREATE UNIQUE INDEX {1} ON {0} (pk, sk);\n",
+            quoted(table.name),
+            quoted(&format!("{}/key", table.name)),
+        );
+        for (n, index) in table.indexes.iter().enumerate() {
+            let sort = if index.sort.is_some() { format!(", s{n}") } else { String::new() };
+            // An item without the index's key is not in the index.
+            sql += &format!(
+                "CREATE INDEX {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL;\n",
+                quoted(&format!("{}/{}", table.name, index.name)),
+                quoted(table.name)
+            );
+        }
+    }
+    sql
+}
+
+/// The statements of one table.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    /// (pk, sk) → id, item.
+    pub(crate) find: String,
+    /// pk, sk, p0, s0 …, item.
+    pub(crate) insert: String,
+    /// For each set of indexes whose keys change (as a bit mask): their p, s …, then item, id. SQLite rewrites the entries of every index that
+    /// an UPDATE names, changed or not; so it names only those that changed.
+    pub(crate) update: Vec<String>,
+    /// id.
+    pub(crate) delete: String,
+}
+
+impl Statements {
+    pub(crate) fn of(table: &Table) -> Self {
+        let name = quoted(table.name);
+        let count = table.indexes.len();
+        let columns: String = (0..count).map(|n| format!(", p{n}, s{n}")).collect();
+        let places = ", ?".repeat(count * 2);
+        let update = |mask: usize| {
+            let sets: String = (0..count).filter(|n| mask & (1 << n) != 0).map(|n| format!("p{n} = ?, s{n} = ?, ")).collect();
+            format!("UPDATE {name} SET {sets}item = ? WHERE id = ?")
+        };
+        Self {
+            find: format!("SELECT id, item FROM {name} WHERE pk = ? AND sk = ?"),
+            insert: format!("INSERT INTO {name} (pk, sk{columns}, item) VALUES (?, ?{places}, ?) ON CONFLICT (pk, sk) DO NOTHING"),
+            update: (0..1 << count).map(update).collect(),
+            delete: format!("DELETE FROM {name} WHERE id = ?"),
+        }
+    }
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

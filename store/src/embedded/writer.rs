@@ -1,0 +1,262 @@
+//! The one writer. Everything that waits when a transaction starts goes into it together, so that one fsync serves them all: callers await
+//! their own write, and throughput comes from how many of them there are.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+use super::codec::Damaged;
+use super::row::{IndexKey, Row, holds, item};
+use super::schema::Statements;
+use crate::engine::{Condition, Key, StoreError, Written};
+use crate::table::{self, Table};
+
+/// How many operations one transaction takes at the most.
+const GROUP: usize = 4096;
+/// How long no new operation has to come before a group is closed.
+const LULL: Duration = Duration::from_micros(200);
+
+/// Something for the writer to do. It does its work inside the transaction and leaves an answer, which is given once the transaction is durable,
+/// or told why it is not.
+pub(crate) type Job = Box<dyn FnOnce(&Writer) -> (Result<(), rusqlite::Error>, Answer) + Send>;
+type Answer = Box<dyn FnOnce(Result<(), StoreError>)>;
+
+/// What went wrong with one job.
+pub(crate) enum Fault {
+    /// Only this one: nothing was written for it, and the others go on.
+    Own(StoreError),
+    /// The database itself: the whole transaction fails.
+    Database(rusqlite::Error),
+}
+
+impl Fault {
+    /// The error as the seam tells it.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Own(error) => error,
+            Self::Database(error) => store_error(&error),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<Damaged> for Fault {
+    fn from(error: Damaged) -> Self {
+        Self::Own(StoreError::Invalid(error.to_string()))
+    }
+}
+
+/// A job, and where its answer will come. A job that is dropped unrun answers by closing the channel.
+pub(crate) fn job<T: Send + 'static>(
+    work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
+) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
+    let (reply, answer) = oneshot::channel();
+    let job: Job = Box::new(move |writer| {
+        let (result, own) = match work(writer) {
+            Ok(value) => (Ok(()), Ok(value)),
+            Err(Fault::Own(error)) => (Ok(()), Err(error)),
+            Err(Fault::Database(error)) => {
+                let told = store_error(&error);
+                (Err(error), Err(told))
+            }
+        };
+        // Whoever asked may have gone; the write stands.
+        (result, Box::new(move |committed| drop(reply.send(committed.and(own)))))
+    });
+    (job, answer)
+}
+
+pub(crate) struct Writer {
+    db: Connection,
+    statements: Vec<Statements>,
+}
+
+impl Writer {
+    pub(crate) fn new(db: Connection) -> Self {
+        db.set_prepared_statement_cache_capacity(64);
+        Self { db, statements: table::ALL.iter().map(|table| Statements::of(table)).collect() }
+    }
+
+    /// Runs until every sender is gone.
+    pub(crate) fn run(self, mut jobs: mpsc::Receiver<Job>) {
+        let mut group = Vec::with_capacity(GROUP);
+        while let Some(first) = jobs.blocking_recv() {
+            group.push(first);
+            gather(&mut group, &mut jobs);
+            self.commit(group.drain(..));
+        }
+        // Leaves the file without a log to replay; a failure only means that the next open does it.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    }
+
+    /// One transaction. If it fails, nobody's write has happened, and everybody is told so.
+    fn commit(&self, jobs: impl Iterator<Item = Job>) {
+        let mut answers = Vec::new();
+        let result = self.db.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
+            for job in jobs {
+                let (result, answer) = job(self);
+                answers.push(answer);
+                result?;
+            }
+            self.db.execute_batch("COMMIT")
+        });
+        let committed = result.map_err(|error| {
+            let _ = self.db.execute_batch("ROLLBACK");
+            store_error(&error)
+        });
+        answers.into_iter().for_each(|answer| answer(committed.clone()));
+    }
+
+    pub(crate) fn put(&self, row: &Row, condition: &Condition) -> Result<Written, Fault> {
+        let sql = self.statements(row.table);
+        // The commonest write is a new history row: one statement when nothing is in its way.
+        if *condition == Condition::NoItem && self.insert(sql, row)? {
+            self.log(row.table, &row.pk, &row.sk, None, Some(&row.bytes))?;
+            return Ok(Written::Done);
+        }
+        let mut find = self.db.prepare_cached(&sql.find)?;
+        let mut found = find.query(params![row.pk, row.sk])?;
+        let Some(there) = found.next()? else {
+            drop(found);
+            if !holds(condition, None)? {
+                return Ok(Written::Refused(None));
+            }
+            self.insert(sql, row)?;
+            self.log(row.table, &row.pk, &row.sk, None, Some(&row.bytes))?;
+            return Ok(Written::Done);
+        };
+        let id: i64 = there.get(0)?;
+        let old = there.get_ref(1)?.as_blob().map_err(|_| Damaged)?;
+        if !holds(condition, Some(old))? {
+            return refused(row.table, &row.pk, &row.sk, old);
+        }
+        // The log first: it takes the old image from the statement that is still open.
+        self.log(row.table, &row.pk, &row.sk, Some(old), Some(&row.bytes))?;
+        let mask = row.changed_indexes(old)?;
+        drop(found);
+        let keys = row.index_keys.chunks(2).enumerate().filter(|(n, _)| mask & (1 << n) != 0).flat_map(|(_, keys)| keys);
+        let values = keys.map(|key| key as &dyn ToSql).chain([&row.bytes as &dyn ToSql, &id]);
+        self.db.prepare_cached(&sql.update[mask])?.execute(rusqlite::params_from_iter(values))?;
+        Ok(Written::Done)
+    }
+
+    fn insert(&self, sql: &Statements, row: &Row) -> rusqlite::Result<bool> {
+        let keys = row.index_keys.iter().map(|key: &IndexKey| key as &dyn ToSql);
+        let values = [&row.pk as &dyn ToSql, &row.sk].into_iter().chain(keys).chain([&row.bytes as &dyn ToSql]);
+        Ok(self.db.prepare_cached(&sql.insert)?.execute(rusqlite::params_from_iter(values))? == 1)
+    }
+
+    pub(crate) fn delete(&self, table: &'static Table, key: &Key, condition: &Condition) -> Result<Written, Fault> {
+        let sql = self.statements(table);
+        let sk = key.sort.as_deref().unwrap_or_default();
+        let there: Option<(i64, Vec<u8>)> =
+            self.db.prepare_cached(&sql.find)?.query_row(params![key.partition, sk], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
+        if !holds(condition, old)? {
+            return match old {
+                Some(old) => refused(table, &key.partition, sk, old),
+                None => Ok(Written::Refused(None)),
+            };
+        }
+        if let Some((id, old)) = &there {
+            self.db.prepare_cached(&sql.delete)?.execute([id])?;
+            self.log(table, &key.partition, sk, Some(old), None)?;
+        }
+        Ok(Written::Done)
+    }
+
+    /// The change stream of a table, written in the same transaction as the change. As on DynamoDB, a write that changes nothing is not a change.
+    fn log(&self, table: &'static Table, pk: &str, sk: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> rusqlite::Result<()> {
+        if table.stream && old != new {
+            let number = table_number(table);
+            self.db.prepare_cached("INSERT INTO changes (tbl, pk, sk, old, new) VALUES (?, ?, ?, ?, ?)")?.execute(params![
+                number,
+                pk,
+                sk,
+                old.map(ValueRef::Blob).map(Borrowed),
+                new.map(ValueRef::Blob).map(Borrowed)
+            ])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn append(&self, stream: &str, at: i64, records: &[(String, Vec<u8>)]) -> Result<u64, Fault> {
+        let mut insert = self.db.prepare_cached("INSERT INTO stream_records (stream, partition_key, at, data) VALUES (?, ?, ?, ?)")?;
+        for (key, data) in records {
+            insert.execute(params![stream, key, at, data])?;
+        }
+        Ok(self.db.last_insert_rowid().unsigned_abs())
+    }
+
+    pub(crate) fn checkpoint(&self, consumer: &str, stream: &str, seq: u64) -> Result<(), Fault> {
+        // Never backwards: of two runners on one stream, the one that is behind repeats harmlessly.
+        let sql = "INSERT INTO checkpoints (consumer, stream, seq) VALUES (?, ?, ?)
+                   ON CONFLICT (consumer, stream) DO UPDATE SET seq = max(seq, excluded.seq)";
+        self.db.prepare_cached(sql)?.execute(params![consumer, stream, seq])?;
+        Ok(())
+    }
+
+    /// Forgets stream records that were read and are old enough.
+    pub(crate) fn trim_stream(&self, stream: &str, through: u64, before: i64) -> Result<u64, Fault> {
+        let sql = "DELETE FROM stream_records WHERE stream = ? AND seq <= ? AND at < ?";
+        Ok(self.db.prepare_cached(sql)?.execute(params![stream, through, before])? as u64)
+    }
+
+    /// Forgets changes that every consumer has seen.
+    pub(crate) fn trim_changes(&self, through: u64) -> Result<u64, Fault> {
+        Ok(self.db.prepare_cached("DELETE FROM changes WHERE seq <= ?")?.execute([through])? as u64)
+    }
+
+    fn statements(&self, table: &'static Table) -> &Statements {
+        &self.statements[table_number(table)]
+    }
+}
+
+/// Fills a group with what waits. Where there are several, more are on their way: those are waited for until none comes in the pause that a
+/// sleeping thread takes, a small part of what the fsync takes that they then share. A caller that is alone is not kept waiting.
+fn gather(group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
+    loop {
+        let before = group.len();
+        while group.len() < GROUP
+            && let Ok(job) = jobs.try_recv()
+        {
+            group.push(job);
+        }
+        if group.len() == before || group.len() == GROUP {
+            return;
+        }
+        std::thread::sleep(LULL);
+    }
+}
+
+/// The table's place in the list of tables, which is how the change log names it.
+pub(crate) fn table_number(table: &Table) -> usize {
+    table::ALL.iter().position(|known| known.name == table.name).unwrap_or_default()
+}
+
+struct Borrowed<'a>(ValueRef<'a>);
+
+impl ToSql for Borrowed<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(rusqlite::types::ToSqlOutput::Borrowed(self.0))
+    }
+}
+
+fn refused(table: &Table, pk: &str, sk: &str, old: &[u8]) -> Result<Written, Fault> {
+    Ok(Written::Refused(Some(Box::new(item(table, pk, sk, old).map_err(Fault::Own)?))))
+}
+
+pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, SystemIoFailure};
+    match error.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked) => StoreError::Throttled(error.to_string()),
+        Some(DiskFull | SystemIoFailure) => StoreError::Unavailable(error.to_string()),
+        Some(_) | None => StoreError::Invalid(error.to_string()),
+    }
+}

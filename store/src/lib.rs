@@ -1,0 +1,26 @@
+//! Where the records live: the tables, the seam that two engines stand behind, the access patterns, and the commit protocol.
+//!
+//! Read [`commit`] first: it is what makes effects happen exactly once, on either engine, without a dedupe table.
+
+pub mod clock;
+pub mod commit;
+pub mod engine;
+pub mod pages;
+pub mod parked;
+pub mod sweep;
+pub mod table;
+pub mod user;
+
+mod admin;
+mod billing;
+
+#[cfg(feature = "dynamo")]
+pub mod dynamo;
+#[cfg(feature = "embedded")]
+pub mod embedded;
+
+pub use billing::Store;
+pub use clock::{Clock, SharedClock, SystemClock};
+pub use commit::{CommitError, Committed};
+pub use engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+pub use table::Table;

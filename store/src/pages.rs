@@ -1,0 +1,95 @@
+//! Pages of records by status. The index knows only the status; due dates are compared as instants here, because Go's texts do not sort by time.
+//! A filter on text, two days wide on either side, spares the transfer of what is far off.
+
+use chrono::{NaiveDate, TimeDelta};
+use dues_events::record::{ReadError, Record, Status};
+use dues_events::{Time, Value, attr};
+
+use crate::billing::Store;
+use crate::engine::{Condition, Cursor, Engine, Query, StoreError};
+use crate::table::{BILLING_ACTIVITY, BY_STATUS};
+
+/// A page of records in a status.
+#[derive(Debug, Clone, Default)]
+pub struct StatusPage {
+    /// The records whose due date fits.
+    pub records: Vec<Record>,
+    /// Rows that could not be read: they do not stop the page, and are not silently left out.
+    pub unreadable: Vec<ReadError>,
+    /// Where the next page starts.
+    pub next: Option<Cursor>,
+}
+
+/// How far a text can be from its instant: offsets and trimmed fractions stay well within.
+const SLACK: TimeDelta = TimeDelta::days(2);
+
+impl<E: Engine> Store<E> {
+    /// `GetScheduledSubscriptionPage`: SCHEDULED and due before a date.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn scheduled_page(&self, before: Time, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        self.status_page(Status::Scheduled, None, Some(before), start).await
+    }
+
+    /// `GetRetrySubscriptionPage`: ERROR and due after a date.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn retry_page(&self, after: Time, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        let mut page = self.status_page(Status::Error, Some(after), None, start).await?;
+        page.records.retain(|record| record.billing_date.at() > after);
+        Ok(page)
+    }
+
+    /// `GetPausedSubscriptionPage`: PAUSED and due before a date.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn paused_page(&self, before: Time, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        self.status_page(Status::Paused, None, Some(before), start).await
+    }
+
+    /// `GetNotificationSubscriptionPage`: in a status, due in `[from, to)`.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn notification_page(&self, status: Status, from: Time, to: Time, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        self.status_page(status, Some(from), Some(to), start).await
+    }
+
+    async fn status_page(
+        &self,
+        status: Status,
+        from: Option<Time>,
+        to: Option<Time>,
+        start: Option<Cursor>,
+    ) -> Result<StatusPage, StoreError> {
+        let day = |time: Option<Time>, slack| {
+            Value::text(time.and_then(|t| t.checked_add_signed(slack)).map_or(NaiveDate::MAX, |t| t.date_naive()).to_string())
+        };
+        let mut filter = Vec::new();
+        if from.is_some() {
+            filter.push(Condition::AtLeast(attr::BILLING_DATE, day(from, -SLACK)));
+        }
+        if to.is_some() {
+            filter.push(Condition::Less(attr::BILLING_DATE, day(to, SLACK)));
+        }
+        let filter = if filter.is_empty() { Condition::Always } else { Condition::All(filter) };
+        let query = Query { filter, start, ..Query::index(&BILLING_ACTIVITY, BY_STATUS.name, status.as_str()) };
+        let page = self.engine.query(query).await?;
+        let mut answer = StatusPage { next: page.next, ..StatusPage::default() };
+        for item in page.items {
+            match Record::from_item(item) {
+                Ok(record) => {
+                    let due = record.billing_date.at();
+                    if from.is_none_or(|from| due >= from) && to.is_none_or(|to| due < to) && record.moved_to.is_none() {
+                        answer.records.push(record);
+                    }
+                }
+                Err(error) => answer.unreadable.push(error),
+            }
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,84 @@
+//! The tables, declared once. The embedded schema is made from this, the deployed template is tested against it.
+
+use dues_events::attr;
+
+/// A table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name, unless a deployment gives it another.
+    pub name: &'static str,
+    /// The partition key; all keys here are strings.
+    pub partition: &'static str,
+    /// The sort key.
+    pub sort: Option<&'static str>,
+    /// Its global secondary indexes, all of which project all attributes.
+    pub indexes: &'static [Index],
+    /// Whether its changes are streamed, with old and new image.
+    pub stream: bool,
+    /// The attribute that holds an item's expiry.
+    pub ttl: Option<&'static str>,
+}
+
+/// A global secondary index.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Its name.
+    pub name: &'static str,
+    /// The partition key.
+    pub partition: &'static str,
+    /// The sort key.
+    pub sort: Option<&'static str>,
+}
+
+/// Finds a record by its UUID.
+pub const BY_SUBSCRIPTION: Index = Index { name: "subscription_id-index", partition: attr::SUBSCRIPTION_ID, sort: None };
+/// Finds all records in a status.
+///
+/// DynamoDB takes about 1,000 writes a second for one value of an index key: that is the ceiling for moves into one status. The remedy,
+/// when it is reached, is a suffix on the key (`SCHEDULED#7`) and a query for each suffix.
+pub const BY_STATUS: Index = Index { name: "billing_status-index", partition: attr::BILLING_STATUS, sort: None };
+
+/// One record for each billing period of a user.
+pub const BILLING_ACTIVITY: Table = Table {
+    name: "billing-activity",
+    partition: attr::USER_ID,
+    sort: Some(attr::BILLING_DATE),
+    indexes: &[BY_SUBSCRIPTION, BY_STATUS],
+    stream: true,
+    ttl: None,
+};
+
+/// Every state that a record ever had, append-only.
+pub const HISTORY: Table = Table {
+    name: "billing-activity-history",
+    partition: attr::USER_ID,
+    sort: Some(attr::LAST_RUN_DATE),
+    indexes: &[BY_SUBSCRIPTION],
+    stream: false,
+    ttl: None,
+};
+
+/// One lock for each user whose dues are being collected.
+pub const LOCKS: Table = Table { name: "locks", partition: "PartitionKey", sort: None, indexes: &[], stream: false, ttl: Some("deleteOn") };
+
+/// What could not be processed, with the reason: visible and redrivable.
+pub const PARKED: Table =
+    Table { name: "dues-parked", partition: "stream", sort: Some("parked_id"), indexes: &[], stream: false, ttl: None };
+
+/// Every table.
+pub const ALL: [&Table; 4] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED];
+
+impl Table {
+    /// One of its indexes.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<(usize, &'static Index)> {
+        self.indexes.iter().enumerate().find(|(_, index)| index.name == name)
+    }
+
+    /// All attributes that are part of some key, the table's own first.
+    pub fn key_attributes(&self) -> impl Iterator<Item = &'static str> {
+        let own = [Some(self.partition), self.sort];
+        let indexed = self.indexes.iter().flat_map(|index| [Some(index.partition), index.sort]);
+        own.into_iter().chain(indexed).flatten()
+    }
+}

@@ -1,0 +1,88 @@
+//! A user's records while a batch works on them: one consistent query serves every event of that user.
+
+use dues_events::Record;
+use dues_events::ids::{SubscriptionId, UserId};
+
+use crate::billing::Store;
+use crate::engine::{Engine, Page, Query, StoreError};
+use crate::table::BILLING_ACTIVITY;
+
+/// How many of a user's newest records are read at once: two years of monthly dues.
+pub const RECENT: u32 = 24;
+
+/// The records, as last read or written.
+#[derive(Debug, Clone)]
+pub struct UserRecords {
+    /// Whose.
+    pub user_id: UserId,
+    /// Newest first.
+    pub records: Vec<Record>,
+    /// Whether events that were parked are being driven through again.
+    pub redriving: bool,
+}
+
+impl UserRecords {
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, id: &SubscriptionId) -> Option<&Record> {
+        self.records.iter().find(|record| record.subscription_id == *id)
+    }
+
+    /// Puts a record's new state in the place of the old.
+    pub fn set(&mut self, record: Record) {
+        match self.records.iter_mut().find(|known| known.subscription_id == record.subscription_id) {
+            Some(known) => *known = record,
+            None => self.records.push(record),
+        }
+    }
+
+    /// Forgets a record, so that it is read again.
+    pub fn forget(&mut self, id: &SubscriptionId) {
+        self.records.retain(|record| record.subscription_id != *id);
+    }
+}
+
+impl<E: Engine> Store<E> {
+    /// Reads a user's recent records. A move to another due date that was cut short is finished first.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn load_user(&self, user: &UserId) -> Result<UserRecords, StoreError> {
+        let page = self.engine.query(recent(user, RECENT)).await;
+        self.user_records(user, page).await
+    }
+
+    /// The same for many users at once, in their order.
+    pub async fn load_users<'a>(&self, users: impl Iterator<Item = &'a UserId>) -> Vec<Result<UserRecords, StoreError>> {
+        let users: Vec<&UserId> = users.collect();
+        let pages = self.engine.query_many(users.iter().map(|user| recent(user, RECENT)).collect()).await;
+        let mut all = Vec::with_capacity(users.len());
+        for (user, page) in users.into_iter().zip(pages) {
+            all.push(self.user_records(user, page).await);
+        }
+        all
+    }
+
+    async fn user_records(&self, user: &UserId, page: Result<Page, StoreError>) -> Result<UserRecords, StoreError> {
+        let mut records = newest_first(page?)?;
+        if records.iter().any(|record| record.moved_to.is_some()) {
+            for moving in records.iter().filter(|record| record.moved_to.is_some()) {
+                Box::pin(self.finish_move(moving)).await?;
+            }
+            records = newest_first(self.engine.query(recent(user, RECENT)).await?)?;
+        }
+        Ok(UserRecords { user_id: user.clone(), records, redriving: false })
+    }
+}
+
+/// The query for a user's newest records.
+pub(crate) fn recent(user: &UserId, limit: u32) -> Query {
+    Query { forward: false, limit: Some(limit), ..Query::partition(&BILLING_ACTIVITY, user.as_str()) }
+}
+
+/// A page of records; trimmed timestamps do not sort as text.
+pub(crate) fn newest_first(page: Page) -> Result<Vec<Record>, StoreError> {
+    let mut records = page.items.into_iter().map(Record::from_item).collect::<Result<Vec<_>, _>>()?;
+    records.sort_by_key(|record| std::cmp::Reverse(record.billing_date.at()));
+    Ok(records)
+}

@@ -1,0 +1,451 @@
+//! The contract of the seam and of the access patterns of seed 001. Each function is one clause; `tests/contract.rs` runs them on every engine.
+
+// The names are sentences; there is nothing to add to them.
+#![allow(missing_docs)]
+
+use dues_events::record::{Closed, FailedAttempt, Failure, Pause};
+use dues_events::{GoTime, Item, Record, State, Status, SubscriptionId, UserId, Value};
+use dues_store::parked::Parked;
+use dues_store::table::{BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, HISTORY, LOCKS};
+use dues_store::{Condition, Engine, Key, Query, Written};
+
+use crate::world::{all, context, deliver, dump, membership, monthly, payment, records, store, t};
+
+fn row(user: &str, date: &str, status: &str, subscription: &str) -> Item {
+    let mut item = Item::new();
+    for (name, text) in [("user_id", user), ("billing_date", date), ("billing_status", status), ("subscription_id", subscription)] {
+        item.set_text(name, text);
+    }
+    item
+}
+
+fn key(user: &str, date: &str) -> Key {
+    Key { partition: user.into(), sort: Some(date.into()) }
+}
+
+/// A SCHEDULED record of that user, made as the memberships handler makes it.
+async fn scheduled<E: Engine>(engine: &E, user: &str, day: &str) -> Record {
+    let context = context(engine.clone());
+    deliver(&context, &[membership(&format!("mem-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly(day))], 10).await;
+    records(engine, user).await.pop().unwrap()
+}
+
+/// A record with another key and state than the one it is copied from.
+fn copy(record: &Record, n: usize, date: &str, state: State) -> Record {
+    Record {
+        subscription_id: SubscriptionId::from(format!("00000000-0000-4000-8000-{n:012}")),
+        billing_date: GoTime::read(date).unwrap().unwrap(),
+        last_run_date: Some(GoTime::nine_digits(t("2026-01-05T00:00:00Z"))),
+        applied: Default::default(),
+        version: 0,
+        state,
+        ..record.clone()
+    }
+}
+
+fn error() -> State {
+    State::Error(FailedAttempt { transaction_id: None, failure: Failure::new(None, Some("declined")) })
+}
+
+pub async fn conditions_decide_whether_a_write_happens<E: Engine>(engine: E) {
+    let put = async |item: &Item, condition| engine.put(&BILLING_ACTIVITY, item.clone(), condition).await.unwrap();
+    let mut first = row("u", "d", "SCHEDULED", "s");
+    first.set("version", Value::number(9));
+    assert_eq!(put(&first, Condition::Equals("version", Value::number(9))).await, Written::Refused(None), "there is nothing yet");
+    assert_eq!(put(&first, Condition::NoItem).await, Written::Done);
+    assert_eq!(put(&first, Condition::NoItem).await, Written::Refused(Some(Box::new(first.clone()))), "tells what is there");
+    for (condition, holds) in [
+        (Condition::Always, true),
+        (Condition::Equals("version", Value::number(9)), true),
+        (Condition::Equals("version", Value::number(10)), false),
+        (Condition::Equals("version", Value::text("9")), false),
+        (Condition::Less("version", Value::number(10)), true),
+        (Condition::Less("version", Value::number(9)), false),
+        (Condition::AtLeast("version", Value::number(9)), true),
+        (Condition::AtLeast("version", Value::number(10)), false),
+        (Condition::Less("billing_status", Value::text("T")), true),
+        (Condition::Missing("version"), false),
+        (Condition::Missing("no_such"), true),
+        (Condition::Less("no_such", Value::number(1)), false),
+        (Condition::All(vec![Condition::Missing("no_such"), Condition::Equals("version", Value::number(9))]), true),
+        (Condition::All(vec![Condition::Missing("no_such"), Condition::Equals("version", Value::number(8))]), false),
+        (Condition::Any(vec![Condition::NoItem, Condition::Equals("billing_status", Value::text("SCHEDULED"))]), true),
+        (Condition::Any(vec![Condition::NoItem, Condition::Missing("version")]), false),
+    ] {
+        let written = put(&first, condition.clone()).await;
+        assert_eq!(written == Written::Done, holds, "{condition:?}: {written:?}");
+    }
+    let delete = async |condition| engine.delete(&BILLING_ACTIVITY, key("u", "d"), condition).await.unwrap();
+    assert_eq!(delete(Condition::Equals("version", Value::number(1))).await, Written::Refused(Some(Box::new(first.clone()))));
+    assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap(), Some(first));
+    assert_eq!(delete(Condition::Equals("version", Value::number(9))).await, Written::Done);
+    assert_eq!(delete(Condition::Always).await, Written::Done, "removing what is not there is done");
+    assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap(), None);
+}
+
+pub async fn every_kind_of_value_comes_back<E: Engine>(engine: E) {
+    let mut item = row("u", "d", "SCHEDULED", "1b4e28ba-2fa1-11d2-883f-0016d3cca427");
+    for (name, value) in [
+        ("empty", Value::text("")),
+        ("text", Value::text("ä\u{1f600}\n\"")),
+        ("number", Value::N("-12345678901234567890.5".into())),
+        ("bytes", Value::B(vec![0, 1, 255])),
+        ("yes", Value::Bool(true)),
+        ("nil", Value::Null),
+        ("list", Value::L(vec![Value::number(1), Value::text("x"), Value::L(vec![])])),
+        ("map", Value::M([("k".into(), Value::Bool(false))].into_iter().collect())),
+        ("texts", Value::Ss(vec!["a".into(), "b".into()])),
+        ("numbers", Value::Ns(vec!["7".into()])),
+    ] {
+        item.set(name, value);
+    }
+    engine.put(&BILLING_ACTIVITY, item.clone(), Condition::Always).await.unwrap();
+    assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap(), Some(item.clone()));
+    let found = engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, "1b4e28ba-2fa1-11d2-883f-0016d3cca427")).await.unwrap();
+    assert_eq!(found.items, [item]);
+    let mut lock = Item::new();
+    lock.set_text("PartitionKey", "subscription-billing:user_id:u");
+    engine.put(&LOCKS, lock.clone(), Condition::NoItem).await.unwrap();
+    let there = engine.get(&LOCKS, Key { partition: "subscription-billing:user_id:u".into(), sort: None }).await.unwrap();
+    assert_eq!(there, Some(lock), "a table without a sort key");
+}
+
+pub async fn a_missing_key_is_refused<E: Engine>(engine: E) {
+    let mut item = row("u", "d", "SCHEDULED", "s");
+    item.remove("billing_date");
+    let error = engine.put(&BILLING_ACTIVITY, item.clone(), Condition::Always).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid: billing-activity: key attribute billing_date is missing");
+    assert!(!error.is_transient());
+    assert!(engine.put_batch(vec![(&BILLING_ACTIVITY, item)]).await.is_err());
+}
+
+pub async fn partitions_are_read_in_pages_both_ways<E: Engine>(engine: E) {
+    let dates: Vec<String> = (1..=25).map(|n| format!("2026-01-{n:02}")).collect();
+    for date in &dates {
+        engine.put(&BILLING_ACTIVITY, row("u", date, "SCHEDULED", &format!("s-{date}")), Condition::NoItem).await.unwrap();
+    }
+    engine.put(&BILLING_ACTIVITY, row("other", "2026-01-01", "SCHEDULED", "s"), Condition::NoItem).await.unwrap();
+    for forward in [true, false] {
+        let mut read = Vec::new();
+        let mut query = Query { forward, limit: Some(10), ..Query::partition(&BILLING_ACTIVITY, "u") };
+        let mut pages = 0;
+        loop {
+            let page = engine.query(query.clone()).await.unwrap();
+            read.extend(page.items.iter().map(|item| item.text("billing_date").unwrap().to_owned()));
+            pages += 1;
+            match page.next {
+                Some(next) => query.start = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(pages, 3);
+        let mut expected = dates.clone();
+        if !forward {
+            expected.reverse();
+        }
+        assert_eq!(read, expected);
+    }
+    let filter = Condition::AtLeast("billing_date", Value::text("2026-01-24"));
+    let page = engine.query(Query { filter, ..Query::index(&BILLING_ACTIVITY, BY_STATUS.name, "SCHEDULED") }).await.unwrap();
+    assert_eq!(page.items.len(), 2, "a filter may name key attributes");
+    let many = engine
+        .query_many(vec![
+            Query::partition(&BILLING_ACTIVITY, "other"),
+            Query::partition(&BILLING_ACTIVITY, "nobody"),
+            Query::partition(&BILLING_ACTIVITY, "u"),
+        ])
+        .await;
+    assert_eq!(many.into_iter().map(|page| page.unwrap().items.len()).collect::<Vec<_>>(), [1, 0, 25]);
+}
+
+pub async fn an_index_follows_its_items<E: Engine>(engine: E) {
+    let in_status = async |status: &str| {
+        let page = engine.query(Query::index(&BILLING_ACTIVITY, BY_STATUS.name, status)).await.unwrap();
+        let mut users: Vec<String> = page.items.iter().map(|item| item.text("user_id").unwrap().to_owned()).collect();
+        users.sort();
+        users.join(" ")
+    };
+    for user in ["a", "b", "c"] {
+        engine.put(&BILLING_ACTIVITY, row(user, "d", "SCHEDULED", user), Condition::NoItem).await.unwrap();
+    }
+    assert_eq!((in_status("SCHEDULED").await.as_str(), in_status("ACHSENT").await.as_str()), ("a b c", ""));
+    engine.put(&BILLING_ACTIVITY, row("b", "d", "ACHSENT", "b"), Condition::Always).await.unwrap();
+    assert_eq!((in_status("SCHEDULED").await.as_str(), in_status("ACHSENT").await.as_str()), ("a c", "b"));
+    let mut without = row("c", "d", "", "c");
+    without.remove("billing_status");
+    engine.put(&BILLING_ACTIVITY, without, Condition::Always).await.unwrap();
+    engine.delete(&BILLING_ACTIVITY, key("a", "d"), Condition::Always).await.unwrap();
+    assert_eq!(
+        (in_status("SCHEDULED").await.as_str(), in_status("ACHSENT").await.as_str()),
+        ("", "b"),
+        "an item without the key is not in the index"
+    );
+    assert_eq!(all(&engine, &BILLING_ACTIVITY).await.len(), 2);
+    assert!(engine.query(Query::index(&BILLING_ACTIVITY, "no-such-index", "x")).await.is_err());
+}
+
+pub async fn an_index_is_paged_while_its_items_move_on<E: Engine>(engine: E) {
+    for n in 0..30 {
+        engine.put(&BILLING_ACTIVITY, row(&format!("u-{n:02}"), "d", "SCHEDULED", &format!("s-{n}")), Condition::NoItem).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    let mut query = Query { limit: Some(7), ..Query::index(&BILLING_ACTIVITY, BY_STATUS.name, "SCHEDULED") };
+    loop {
+        let page = engine.query(query.clone()).await.unwrap();
+        for item in &page.items {
+            // What a collection does: the item leaves the partition that is being paged through.
+            let user = item.text("user_id").unwrap();
+            seen.push(user.to_owned());
+            engine
+                .put(&BILLING_ACTIVITY, row(user, "d", "ACHSENT", item.text("subscription_id").unwrap()), Condition::Always)
+                .await
+                .unwrap();
+        }
+        match page.next {
+            Some(next) => query.start = Some(next),
+            None => break,
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, (0..30).map(|n| format!("u-{n:02}")).collect::<Vec<_>>(), "each once, none passed over");
+}
+
+pub async fn add_writes_both_tables_and_get_by_id_finds_it<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let mut record = copy(&scheduled(&engine, "seed", "2026-01-31").await, 1, "2026-02-01T00:00:00.1Z", State::Scheduled(None));
+    record.user_id = "u-add".into();
+    record.data.set_text("data_note", "history only");
+    assert_eq!(store.add(&record, "import").await.unwrap(), Written::Done);
+    let found = store.get_by_id(&record.subscription_id).await.unwrap().unwrap();
+    assert_eq!((found.billing_date.text().as_str(), found.version, found.data.is_empty()), ("2026-02-01T00:00:00.1Z", 1, true));
+    let history = store.history_by_id(&record.subscription_id).await.unwrap();
+    assert_eq!((history.len(), history[0].record.data.text("data_note")), (1, Some("history only")));
+    assert_eq!(dues_projections::billing_record::replay(&history), Some(found.clone()), "history tells the primary row");
+    assert!(matches!(store.add(&record, "import").await.unwrap(), Written::Refused(Some(_))), "a record that is there is left as it is");
+    assert_eq!(store.get_by_id(&"no such".into()).await.unwrap(), None);
+}
+
+pub async fn add_all_moves_colliding_records_apart<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let seed = scheduled(&engine, "seed", "2026-01-31").await;
+    let mut many: Vec<Record> =
+        (0..60).map(|n| copy(&seed, n, "2026-02-01T00:00:00Z", if n == 30 { State::Scheduled(None) } else { error() })).collect();
+    many.iter_mut().for_each(|record| record.user_id = "u-many".into());
+    let written = store.add_all(many, "import").await.unwrap();
+    let records = records(&engine, "u-many").await;
+    assert_eq!((written.len(), records.len()), (60, 60), "none overwrites another");
+    assert_eq!(
+        (records[0].status(), records[0].billing_date.text().as_str()),
+        (Status::Scheduled, "2026-02-01T00:00:00Z"),
+        "the SCHEDULED one keeps its date"
+    );
+    assert_eq!(records[2].billing_date.text(), "2026-02-01T02:00:00Z", "the others are moved by hours");
+    for record in &records {
+        let history = store.history_by_id(&record.subscription_id).await.unwrap();
+        assert_eq!(dues_projections::billing_record::replay(&history).as_ref(), Some(record));
+    }
+}
+
+pub async fn users_are_listed_by_time_and_not_by_text<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let seed = scheduled(&engine, "seed", "2026-01-31").await;
+    let dates =
+        ["2026-02-01T00:00:05Z", "2026-02-01T00:00:05.1Z", "2026-02-01T00:00:05.15Z", "2026-02-02T02:00:00+03:00", "2026-02-03T00:00:00Z"];
+    let user = UserId::from("u-list");
+    for (n, date) in dates.iter().enumerate().rev() {
+        store.add(&Record { user_id: user.clone(), ..copy(&seed, n, date, error()) }, "import").await.unwrap();
+    }
+    let texts = |records: Vec<Record>| records.iter().map(|record| record.billing_date.text()).collect::<Vec<_>>();
+    assert_eq!(texts(store.list_by_user_id(&user).await.unwrap()), dates);
+    let mut recent = dates.to_vec();
+    recent.reverse();
+    assert_eq!(texts(store.get_recent_subscriptions(&user, 24).await.unwrap()), recent, "newest first");
+    assert_eq!(store.get_recent_subscriptions(&user, 2).await.unwrap().len(), 2, "one page");
+    assert_eq!(store.list_by_user_id(&"nobody".into()).await.unwrap(), []);
+}
+
+pub async fn status_pages_compare_instants<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let seed = scheduled(&engine, "seed", "2027-01-31").await;
+    let noon = t("2026-02-01T12:00:00Z");
+    // Around noon, in spellings whose texts sort otherwise: before, at, and after it.
+    let spellings = [
+        "2026-02-01T11:59:59.9Z",
+        "2026-02-01T12:00:00Z",
+        "2026-02-01T12:00:00.1Z",
+        "2026-02-01T14:59:59+03:00",
+        "2026-02-01T09:00:01-03:00",
+        "2025-06-01T00:00:00Z",
+    ];
+    let states: [(&str, State); 3] = [("s", State::Scheduled(None)), ("e", error()), ("p", State::Paused(Pause { months: 1, last: None }))];
+    for (group, (name, state)) in states.iter().enumerate() {
+        for (n, date) in spellings.iter().enumerate() {
+            let user_id = UserId::from(format!("{name}{n}"));
+            store.add(&Record { user_id, ..copy(&seed, group * 10 + n, date, state.clone()) }, "import").await.unwrap();
+        }
+    }
+    let done = State::Cancelled(Closed { at: None, last: None });
+    store.add(&Record { user_id: "c0".into(), ..copy(&seed, 99, "2026-02-01T11:00:00Z", done) }, "import").await.unwrap();
+    let users = |page: dues_store::pages::StatusPage| {
+        assert!(page.next.is_none() && page.unreadable.is_empty());
+        let mut users: Vec<String> = page.records.iter().map(|record| record.user_id.to_string()).collect();
+        users.sort();
+        users.join(" ")
+    };
+    assert_eq!(users(store.scheduled_page(noon, None).await.unwrap()), "s0 s3 s5");
+    assert_eq!(users(store.retry_page(noon, None).await.unwrap()), "e2 e4");
+    assert_eq!(users(store.paused_page(noon, None).await.unwrap()), "p0 p3 p5");
+    let to = t("2026-02-01T12:00:00.1Z");
+    assert_eq!(users(store.notification_page(Status::Scheduled, noon, to, None).await.unwrap()), "s1", "from included, to excluded");
+}
+
+pub async fn a_row_that_cannot_be_read_does_not_stop_the_page<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    scheduled(&engine, "u-good", "2026-01-31").await;
+    engine.put(&BILLING_ACTIVITY, row("u-bad", "2026-01-01T00:00:00Z", "SCHEDULED", "s"), Condition::NoItem).await.unwrap();
+    let page = store.scheduled_page(t("2026-03-01T00:00:00Z"), None).await.unwrap();
+    assert_eq!((page.records.len(), page.unreadable.len()), (1, 1));
+    assert_eq!(page.unreadable[0].to_string(), "billing_amount of row u-bad/2026-01-01T00:00:00Z: is missing");
+}
+
+pub async fn an_administrator_moves_a_record<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let original = scheduled(&engine, "u", "2026-01-31").await;
+    let mut updated = original.clone();
+    updated.plan.amount = "1.00".parse().unwrap();
+    let changed = store.admin_update(&original, updated, "ops-7").await.unwrap().unwrap();
+    assert_eq!((records(&engine, "u").await, changed.plan.amount.to_string().as_str()), (vec![changed.clone()], "1.00"));
+    assert_eq!(store.admin_update(&original, original.clone(), "ops-7").await.unwrap(), None, "somebody has changed it since");
+
+    let moved = Record { billing_date: GoTime::trimmed(t("2026-02-14T00:00:00Z")), ..changed.clone() };
+    let moved = store.admin_update(&changed, moved, "ops-7").await.unwrap().unwrap();
+    assert_eq!(records(&engine, "u").await, std::slice::from_ref(&moved), "one row, at its new place");
+    assert_eq!(store.get_by_id(&moved.subscription_id).await.unwrap().as_ref(), Some(&moved));
+    let history = store.history_by_id(&moved.subscription_id).await.unwrap();
+    assert_eq!(history.iter().map(|row| row.record.version).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(history[2].record.data.text("data_admin"), Some("ops-7"));
+    assert_eq!(dues_projections::billing_record::replay(&history), Some(moved.clone()));
+
+    let context = context(engine.clone());
+    deliver(&context, &[payment("p-1", "SUBMITTED", &moved, "c-1", "2026-02-14T00:00:00Z")], 10).await;
+    assert_eq!(
+        records(&engine, "u").await.iter().map(|r| r.billing_date.text()).collect::<Vec<_>>(),
+        ["2026-02-14T00:00:00Z", "2026-02-28T00:00:00Z"]
+    );
+}
+
+pub async fn an_interrupted_move_is_finished_by_whoever_comes_by<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let original = scheduled(&engine, "u", "2026-01-31").await;
+    // What is there when the plug was pulled after the old row was marked.
+    let marked = Record { moved_to: Some(GoTime::trimmed(t("2026-02-14T00:00:00Z"))), version: original.version + 1, ..original.clone() };
+    engine.put(&BILLING_ACTIVITY, marked.to_item(), Condition::Always).await.unwrap();
+    assert_eq!(store.get_by_id(&original.subscription_id).await.unwrap().unwrap().status(), Status::Scheduled, "still found");
+    let context = context(engine.clone());
+    deliver(&context, &[payment("p-1", "SUBMITTED", &original, "c-1", "2026-02-14T00:00:00Z")], 10).await;
+    let records = records(&engine, "u").await;
+    assert_eq!((records.len(), records[0].status(), records[0].billing_date.text().as_str()), (2, Status::AchSent, "2026-02-14T00:00:00Z"));
+    assert!(records.iter().all(|record| record.moved_to.is_none()));
+}
+
+pub async fn parked_records_come_back_whole<E: Engine>(engine: E) {
+    let store = store(engine.clone());
+    let parked = |stream: &str, body: Vec<u8>, code: &str| Parked {
+        stream: stream.into(),
+        id: Parked::id_of(stream, &body),
+        code: code.into(),
+        reason: "payment.amount: is missing".into(),
+        event_id: Some("e".into()),
+        user_id: None,
+        sequence: "line 7".into(),
+        parked_at: t("2026-03-01T00:00:00Z"),
+        body,
+    };
+    let large = parked("site-payments", (0..1_000_000u32).map(|n| (n % 251) as u8).collect(), "malformed");
+    let small = parked("memberships", b"{".to_vec(), "malformed");
+    let empty = parked("site-payments", Vec::new(), "not_yet");
+    for one in [&large, &small, &empty, &small] {
+        store.park(one).await.unwrap();
+    }
+    let mut all_parked = store.parked().await.unwrap();
+    all_parked.sort_by_key(|p| std::cmp::Reverse(p.body.len()));
+    assert_eq!(all_parked, [large.clone(), small, empty.clone()], "each once, however often it was parked");
+    assert_eq!(store.parked_with("site-payments", "not_yet").await.unwrap(), [empty]);
+    store.unpark(&large).await.unwrap();
+    assert_eq!(store.parked().await.unwrap().len(), 2);
+    assert_eq!(all(&engine, &dues_store::table::PARKED).await.len(), 2, "with all its parts");
+}
+
+pub async fn rows_of_go_writers_are_taken_over<E: Engine>(engine: E) {
+    let record = Record {
+        version: 0,
+        applied: Default::default(),
+        ..copy(&scheduled(&engine, "seed", "2026-01-31").await, 1, "2026-02-01T00:00:00.1Z", State::AchSent(Some("c-1".into())))
+    };
+    for (user, last_run) in [("u-go", "2026-02-01T08:00:00.15Z"), ("u-zero", "0001-01-01T00:00:00Z")] {
+        let mut item = Record { user_id: user.into(), subscription_id: format!("sub-{user}").into(), ..record.clone() }.to_item();
+        for name in ["anchor_date", "member_since", "provider", "version"] {
+            item.remove(name);
+        }
+        item.set_text("last_run_date", last_run);
+        item.set_text("legacy", "kept");
+        engine.put(&BILLING_ACTIVITY, item, Condition::NoItem).await.unwrap();
+        let before = records(&engine, user).await.pop().unwrap();
+        let context = context(engine.clone());
+        let fates = deliver(&context, &[payment("p-go", "COMPLETED", &before, "c-1", "2026-02-03T00:00:00Z")], 10).await;
+        assert_eq!(fates, [dues_processors::Fate::Applied], "{user}");
+        let row = engine.get(&BILLING_ACTIVITY, key(user, "2026-02-01T00:00:00.1Z")).await.unwrap().unwrap();
+        assert_eq!(
+            (row.text("billing_status"), row.text("legacy"), row.get("version")),
+            (Some("COMPLETED"), Some("kept"), Some(&Value::number(1)))
+        );
+    }
+}
+
+pub async fn the_sweeper_finishes_what_was_cut_short<E: Engine>(engine: E) {
+    let context = context(engine.clone());
+    let record = scheduled(&engine, "u", "2026-01-31").await;
+    let script = [
+        payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
+        payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z"),
+    ];
+    deliver(&context, &script, 10).await;
+    let whole = dump(&engine).await;
+    // The last primary write, the next record's, and the record itself never happened.
+    for (user, date) in [("u", "2026-02-28T00:00:00Z"), ("u", "2026-01-31T00:00:00Z")] {
+        engine.delete(&BILLING_ACTIVITY, key(user, date), Condition::Always).await.unwrap();
+        let swept = context.store.sweep(|_| {}).await.unwrap();
+        assert_eq!(dump(&engine).await, whole, "{swept:?}");
+    }
+    assert_eq!(context.store.sweep(|_| {}).await.unwrap().rolled_forward, 0, "nothing is left to do");
+    let history = all(&engine, &HISTORY).await;
+    assert_eq!(history.len(), 4);
+}
+
+pub async fn two_handlers_at_once_end_as_one<E: Engine>(engine: E) {
+    let record = scheduled(&engine, "u", "2026-01-31").await;
+    let script: Vec<_> = (0..6)
+        .flat_map(|n| {
+            let transaction = format!("c-{n}");
+            let at = |hour: usize| format!("2026-02-01T{:02}:00:00Z", n * 2 + hour);
+            [
+                payment(&format!("s-{n}"), "SUBMITTED", &record, &transaction, &at(0)),
+                payment(&format!("r-{n}"), "RETURNED", &record, &transaction, &at(1)),
+            ]
+        })
+        .collect();
+    let one = context(engine.clone());
+    let (a, b, c) = tokio::join!(deliver(&one, &script, 100), deliver(&one, &script, 3), deliver(&one, &script, 1));
+    let applied: usize = [a, b, c].iter().flatten().filter(|fate| **fate == dues_processors::Fate::Applied).count();
+    let store = store(engine.clone());
+    let now = records(&engine, "u").await;
+    let history = store.history_by_id(&record.subscription_id).await.unwrap();
+    let mut events: Vec<_> = history.iter().map(|row| row.event_id.clone().unwrap()).collect();
+    let told = events.len();
+    events.sort();
+    events.dedup();
+    assert_eq!(events.len(), told, "each event has one history row");
+    assert_eq!(dues_projections::billing_record::replay(&history).as_ref(), Some(&now[0]));
+    assert_eq!((now.len(), now[1].status()), (2, Status::Scheduled), "one next record");
+    assert!(applied >= 2 && now[0].applied.len() == told, "{applied} applied");
+}

@@ -1,0 +1,74 @@
+//! An engine that stops: after so many writes nothing succeeds any more, as when the plug is pulled.
+
+use dues_events::Item;
+use dues_store::table::Table;
+use dues_store::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Passes everything on until its writes are used up. The last one happens, but its caller is told that it failed: nobody knows what a write did
+/// whose answer never came.
+#[derive(Debug, Clone)]
+pub struct Faulty<E> {
+    inner: E,
+    left: Arc<AtomicU64>,
+}
+
+impl<E> Faulty<E> {
+    /// Stops at the n-th write.
+    pub fn after(inner: E, writes: u64) -> Self {
+        Self { inner, left: Arc::new(AtomicU64::new(writes)) }
+    }
+
+    /// Whether it has stopped.
+    pub fn stopped(&self) -> bool {
+        self.left.load(Ordering::SeqCst) == 0
+    }
+
+    fn alive(&self) -> Result<(), StoreError> {
+        if self.stopped() { Err(StoreError::Unavailable("the plug is pulled".into())) } else { Ok(()) }
+    }
+
+    fn spend(&self) -> Result<(), StoreError> {
+        self.left.fetch_sub(1, Ordering::SeqCst);
+        self.alive()
+    }
+}
+
+impl<E: Engine> Engine for Faulty<E> {
+    async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
+        self.alive()?;
+        self.inner.get(table, key).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, StoreError> {
+        self.alive()?;
+        self.inner.query(query).await
+    }
+
+    async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+        self.alive()?;
+        self.inner.scan(table, start, limit).await
+    }
+
+    async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {
+        self.alive()?;
+        let written = self.inner.put(table, item, condition).await?;
+        self.spend()?;
+        Ok(written)
+    }
+
+    async fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> Result<Written, StoreError> {
+        self.alive()?;
+        let written = self.inner.delete(table, key, condition).await?;
+        self.spend()?;
+        Ok(written)
+    }
+
+    async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
+        self.alive()?;
+        let left = self.inner.put_batch(items).await?;
+        self.spend()?;
+        Ok(left)
+    }
+}

@@ -1,0 +1,53 @@
+//! The contract, on every engine: embedded SQLite, DynamoDB in this process, DynamoDB over HTTP, and the tests' own maps.
+
+macro_rules! on_every_engine {
+    ($($clause:ident,)*) => {
+        mod embedded {
+            $(#[tokio::test]
+            async fn $clause() {
+                let (engine, _folder) = dues_tests::engines::embedded();
+                dues_tests::contract::$clause(engine).await;
+            })*
+        }
+        mod dynamo_in_process {
+            $(#[tokio::test]
+            async fn $clause() {
+                let (engine, _server) = dues_tests::engines::dynoxide().await;
+                dues_tests::contract::$clause(engine).await;
+            })*
+        }
+        mod dynamo_over_http {
+            $(#[tokio::test]
+            async fn $clause() {
+                let (engine, ()) = dues_tests::engines::ministack().await;
+                dues_tests::contract::$clause(engine).await;
+            })*
+        }
+        mod memory {
+            $(#[tokio::test]
+            async fn $clause() {
+                dues_tests::contract::$clause(dues_tests::memory::Memory::default()).await;
+            })*
+        }
+    };
+}
+
+on_every_engine! {
+    conditions_decide_whether_a_write_happens,
+    every_kind_of_value_comes_back,
+    a_missing_key_is_refused,
+    partitions_are_read_in_pages_both_ways,
+    an_index_follows_its_items,
+    an_index_is_paged_while_its_items_move_on,
+    add_writes_both_tables_and_get_by_id_finds_it,
+    add_all_moves_colliding_records_apart,
+    users_are_listed_by_time_and_not_by_text,
+    status_pages_compare_instants,
+    a_row_that_cannot_be_read_does_not_stop_the_page,
+    an_administrator_moves_a_record,
+    an_interrupted_move_is_finished_by_whoever_comes_by,
+    parked_records_come_back_whole,
+    rows_of_go_writers_are_taken_over,
+    the_sweeper_finishes_what_was_cut_short,
+    two_handlers_at_once_end_as_one,
+}

@@ -1,0 +1,158 @@
+//! What a settlement costs on DynamoDB: requests and capacity units, counted.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_arithmetic)]
+
+use dues_events::Record;
+use dues_processors::Fate;
+use dues_tests::dynoxide::{Call, Fault};
+use dues_tests::engines;
+use dues_tests::world::{Sent, context, counts, deliver, incoming, membership, monthly, payment, records};
+use std::sync::Arc;
+
+async fn sent<E: dues_store::Engine>(engine: &E, user: &str) -> Record {
+    let context = context(engine.clone());
+    deliver(&context, &[membership(&format!("mem-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31"))], 10).await;
+    let record = records(engine, user).await.remove(0);
+    deliver(&context, &[payment(&format!("s-{user}"), "SUBMITTED", &record, &format!("c-{user}"), "2026-02-01T00:00:00Z")], 10).await;
+    records(engine, user).await.remove(0)
+}
+
+async fn process<E: dues_store::Engine>(engine: &E, batch: &[Sent]) -> Vec<Fate> {
+    let records: Vec<_> = batch.iter().enumerate().map(|(n, (_, record))| incoming(record, n)).collect();
+    dues_processors::redrive::process_stream(&context(engine.clone()), "site-payments", &records).await.unwrap().fates
+}
+
+fn requests(calls: &[Call], operation: &str) -> usize {
+    calls.iter().filter(|call| call.operation == operation).count()
+}
+
+#[tokio::test]
+async fn a_settlement_is_one_read_and_two_writes() {
+    let (engine, server) = engines::dynoxide().await;
+    let record = sent(&engine, "u-1").await;
+    server.reset_calls();
+    assert_eq!(process(&engine, &[payment("p-1", "COMPLETED", &record, "c-u-1", "2026-02-03T00:00:00Z")]).await, [Fate::Applied]);
+    let calls = server.calls();
+    assert_eq!(
+        (requests(&calls, "Query"), requests(&calls, "PutItem"), calls.len()),
+        (1, 2, 3),
+        "no lock, no transaction, no index: {calls:?}"
+    );
+    let units = |operation: &str| calls.iter().filter(|call| call.operation == operation).filter_map(|call| call.capacity).sum::<f64>();
+    println!("a settlement: {} read units, {} write units", units("Query"), units("PutItem"));
+    // History: itself and one index. Primary: itself, the index by id, and the status index, whose key changes: an item out, an item in.
+    assert!(units("PutItem") <= 2.0 + 4.0, "{} write units", units("PutItem"));
+    assert!(units("Query") <= 1.0, "{} read units for a new member", units("Query"));
+}
+
+#[tokio::test]
+async fn one_read_serves_every_event_of_a_user_in_a_batch() {
+    let (engine, server) = engines::dynoxide().await;
+    let mut batch = Vec::new();
+    for user in ["u-1", "u-2"] {
+        let record = sent(&engine, user).await;
+        let transaction = format!("c-{user}");
+        for (n, kind) in ["COMPLETED", "RETURNED", "COMPLETED", "REFUNDED"].iter().enumerate() {
+            batch.push(payment(&format!("p-{user}-{n}"), kind, &record, &transaction, &format!("2026-02-0{}T00:00:00Z", n + 3)));
+        }
+    }
+    server.reset_calls();
+    assert_eq!(counts(&process(&engine, &batch).await).applied, 8);
+    let calls = server.calls();
+    assert_eq!((requests(&calls, "Query"), requests(&calls, "PutItem"), calls.len()), (2, 16, 18), "one read a user, two writes an event");
+    server.reset_calls();
+    assert_eq!(counts(&process(&engine, &batch).await).duplicate, 8);
+    assert_eq!((requests(&server.calls(), "Query"), server.calls().len()), (2, 2), "a redelivered batch only reads");
+}
+
+#[tokio::test]
+async fn the_index_is_asked_only_when_the_record_is_not_among_the_recent_ones() {
+    let (engine, server) = engines::dynoxide().await;
+    let record = sent(&engine, "u-1").await;
+    let old = Record {
+        subscription_id: "old".into(),
+        billing_date: dues_events::GoTime::read("2020-01-01T00:00:00Z").unwrap().unwrap(),
+        version: 0,
+        ..record.clone()
+    };
+    let store = dues_tests::world::store(engine.clone());
+    store.add(&old, "import").await.unwrap();
+    for n in 0..24 {
+        let date = format!("2024-01-{:02}T00:00:00Z", n + 1);
+        let filler = Record {
+            subscription_id: format!("f-{n}").into(),
+            billing_date: dues_events::GoTime::read(&date).unwrap().unwrap(),
+            ..old.clone()
+        };
+        store.add(&filler, "import").await.unwrap();
+    }
+    server.reset_calls();
+    assert_eq!(process(&engine, &[payment("p-1", "COMPLETED", &old, "c-u-1", "2026-02-03T00:00:00Z")]).await, [Fate::Applied]);
+    let calls = server.calls();
+    assert_eq!((requests(&calls, "Query"), requests(&calls, "PutItem")), (2, 2), "{calls:?}");
+}
+
+/// A timeout leaves everybody in doubt: the write may have happened or not.
+#[tokio::test]
+async fn throttles_lost_requests_and_lost_answers_end_in_the_same_rows() {
+    let (engine, server) = engines::dynoxide().await;
+    let record = sent(&engine, "u-1").await;
+    let batch = [
+        payment("p-1", "COMPLETED", &record, "c-u-1", "2026-02-03T00:00:00Z"),
+        payment("p-2", "RETURNED", &record, "c-u-1", "2026-02-09T00:00:00Z"),
+    ];
+    let (reference, _other) = engines::dynoxide().await;
+    let same = sent(&reference, "u-1").await;
+    assert_eq!(same, record);
+    process(&reference, &batch).await;
+    let expected = dues_tests::world::dump(&reference).await;
+    for fault in [Fault::Throttle, Fault::DropRequest, Fault::DropResponse] {
+        for nth in 0..6 {
+            let (engine, server) = engines::dynoxide().await;
+            sent(&engine, "u-1").await;
+            server.reset_calls();
+            server.set_fault(Some(Arc::new(move |call| if call.number == nth { fault } else { Fault::None })));
+            let first = process(&engine, &batch).await;
+            server.set_fault(None);
+            let failed = first.iter().position(|fate| matches!(fate, Fate::Failed(_)));
+            // As a stream does: from the first that failed on.
+            let again = process(&engine, &batch[failed.unwrap_or(2)..]).await;
+            assert_eq!(counts(&again).failed, 0);
+            assert_eq!(dues_tests::world::dump(&engine).await, expected, "{fault:?} at request {nth}: {first:?}, then {again:?}");
+        }
+    }
+    drop((engine, server));
+}
+
+#[tokio::test]
+async fn unprocessed_items_are_sent_again() {
+    let (engine, server) = engines::dynoxide().await;
+    let record = sent(&engine, "u-1").await;
+    let many: Vec<Record> = (0..60)
+        .map(|n| Record { user_id: "u-many".into(), subscription_id: format!("s-{n}").into(), version: 0, ..record.clone() })
+        .collect();
+    server.reset_calls();
+    server.set_fault(Some(Arc::new(|call| {
+        if call.operation == "BatchWriteItem" && call.number.is_multiple_of(2) { Fault::Unprocessed } else { Fault::None }
+    })));
+    let written = dues_tests::world::store(engine.clone()).add_all(many, "import").await.unwrap();
+    server.set_fault(None);
+    assert!(requests(&server.calls(), "BatchWriteItem") > 6, "some came back");
+    assert_eq!((written.len(), records(&engine, "u-many").await.len()), (60, 60));
+}
+
+#[tokio::test]
+async fn users_go_on_in_parallel_and_one_failing_user_does_not_stop_the_others() {
+    let (engine, server) = engines::dynoxide().await;
+    let mut batch = Vec::new();
+    for n in 0..20 {
+        let record = sent(&engine, &format!("u-{n}")).await;
+        batch.push(payment(&format!("p-{n}"), "COMPLETED", &record, &format!("c-u-{n}"), "2026-02-03T00:00:00Z"));
+    }
+    server.set_fault(Some(Arc::new(|call| {
+        if call.operation == "PutItem" && call.body.to_string().contains("\"u-7\"") { Fault::Throttle } else { Fault::None }
+    })));
+    let fates = process(&engine, &batch).await;
+    server.set_fault(None);
+    assert_eq!((counts(&fates).applied, fates.iter().position(|fate| matches!(fate, Fate::Failed(_)))), (19, Some(7)));
+}

@@ -1,0 +1,52 @@
+//! The Python environment in the target folder that holds ministack.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step::{Doing, Failure, Result, output, run, works};
+
+/// Makes the environment have exactly what the requirements file says, and answers with its Python.
+/// A stamp in the environment remembers the requirements; while they are the same there is nothing to do.
+pub fn install(target: &Path, requirements: &Path) -> Result<PathBuf> {
+    let wanted = fs::read_to_string(requirements).doing("read the test requirements")?;
+    let venv = target.join("venv");
+    let stamp = venv.join("requirements.stamp");
+    let python = python_in(target);
+    let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
+    if installed && works(Command::new(&python).args(["-c", "import ministack.app"])) {
+        println!("already installed");
+        return Ok(python);
+    }
+    if venv.exists() {
+        fs::remove_dir_all(&venv).doing("remove the outdated Python environment")?;
+    }
+    create(&venv)?;
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements))?;
+    fs::write(&stamp, wanted).doing("write the stamp of the Python environment")?;
+    Ok(python)
+}
+
+/// The Python of the environment in a target folder, whether or not it is there.
+pub fn python_in(target: &Path) -> PathBuf {
+    target.join("venv/bin/python")
+}
+
+fn create(venv: &Path) -> Result<()> {
+    let make = || run(Command::new("python3").args(["-m", "venv"]).arg(venv));
+    if make().is_ok() {
+        return Ok(());
+    }
+    let advice = "the tests need Python 3 with its venv module: apt-get install python3 python3-venv";
+    println!("{advice}");
+    let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if !root || !works(Command::new("apt-get").arg("--version")) {
+        return Err(Failure::new(advice));
+    }
+    run(Command::new("apt-get").args(["update", "-qq"]))?;
+    run(Command::new("apt-get").args(["install", "-y", "-qq", "python3", "python3-venv"]))?;
+    if venv.exists() {
+        fs::remove_dir_all(venv).doing("remove a half-made Python environment")?;
+    }
+    make()
+}
