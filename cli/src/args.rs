@@ -15,6 +15,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
+  dues demo                                          half a year of a made-up company, in seconds
   dues ingest --stream memberships members.ndjson    read membership changes from a file
   dues ingest --stream site-payments -               read settlements from standard input
   dues show u-1                                      a member's billing records
@@ -26,6 +27,8 @@ Exit codes: 0 done (records that had to be parked are counted, not an error), 1 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run months of a made-up company through the real handlers, and sum up.
+    Demo(Demo),
     /// Read records (NDJSON, one JSON object a line) onto a stream and process them.
     Ingest(Ingest),
     /// Show a member's billing records.
@@ -36,6 +39,22 @@ pub(crate) enum Command {
     Parked(Parked),
     /// Measure settlements per second against plain SQLite writing the same rows.
     Bench(Bench),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// How many members.
+    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) members: u32,
+    /// How many months.
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
+    pub(crate) months: u32,
+    /// The same seed gives the same company.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

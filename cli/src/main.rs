@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod demo;
 mod history;
 mod ingest;
 mod output;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         match args.command {
+            Command::Demo(demo) => demo::run(&args.data, &demo).await,
             Command::Ingest(ingest) => ingest::run(&args.data, &ingest).await,
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,

@@ -150,6 +150,7 @@ pub async fn process<H: Handler, E: Engine>(context: &Context<E>, records: &[Inc
     fates.resize_with(records.len(), || None);
     let mut lanes: Vec<Lane<'_, H>> = Vec::new();
     let mut lane_of: HashMap<UserId, usize> = HashMap::new();
+    let mut malformed = FuturesUnordered::new();
     for (place, record) in records.iter().enumerate() {
         match H::decode(&record.data) {
             Ok(Some(event)) => {
@@ -160,8 +161,11 @@ pub async fn process<H: Handler, E: Engine>(context: &Context<E>, records: &[Inc
                 lanes[lane].events.push(Letter { place, record, event });
             }
             Ok(None) => fates[place] = Some(Fate::Skipped),
-            Err(error) => fates[place] = Some(park::<H, E>(context, record, "malformed", error.to_string(), peek(&record.data)).await),
+            Err(error) => malformed.push(park_malformed::<H, E>(context, place, record, error)),
         }
+    }
+    while let Some((place, fate)) = malformed.next().await {
+        fates[place] = Some(fate);
     }
     while !lanes.is_empty() {
         let together: Vec<Lane<'_, H>> = lanes.drain(..lanes.len().min(context.parallel.max(1))).collect();
@@ -267,6 +271,10 @@ fn fate(committed: Committed) -> Fate {
         Committed::Duplicate => Fate::Duplicate,
         Committed::Parked => Fate::Parked,
     }
+}
+
+async fn park_malformed<H: Handler, E: Engine>(context: &Context<E>, place: usize, record: &Incoming, error: WireError) -> (usize, Fate) {
+    (place, park::<H, E>(context, record, "malformed", error.to_string(), peek(&record.data)).await)
 }
 
 /// Parks an event that its record refused, and notes that on the record.

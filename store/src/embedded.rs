@@ -13,6 +13,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -44,8 +45,22 @@ pub struct Embedded {
 
 struct Shared {
     path: PathBuf,
-    jobs: mpsc::Sender<Job>,
+    /// Taken when the engine closes.
+    jobs: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+}
+
+/// The last one to go waits for the writer, which copies the log back: the next open has none to read.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.readers.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+        drop(self.jobs.take());
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has told its callers by not answering.
+            let _ = writer.join();
+        }
+    }
 }
 
 impl std::fmt::Debug for Embedded {
@@ -64,18 +79,17 @@ impl Embedded {
         let db = open_writer(path).map_err(doing)?;
         let (jobs, queue) = mpsc::channel(WAITING);
         let writer = Writer::new(db);
-        std::thread::Builder::new()
-            .name("dues-writer".into())
-            .spawn(move || writer.run(queue))
-            .map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
-        Ok(Self { shared: Arc::new(Shared { path: path.to_owned(), jobs, readers: Mutex::new(Vec::new()) }) })
+        let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue));
+        let thread = thread.map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
+        let shared = Shared { path: path.to_owned(), jobs: Some(jobs), writer: Some(thread), readers: Mutex::new(Vec::new()) };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Has the writer do something, and waits until it is durable.
     async fn write<T: Send + 'static>(&self, work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static) -> Result<T, StoreError> {
         let gone = || StoreError::Unavailable("the transaction was rolled back or the writer has stopped".into());
         let (job, answer) = job(work);
-        self.shared.jobs.send(job).await.map_err(|_| gone())?;
+        self.shared.jobs.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -97,18 +111,23 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let db = Connection::open(path).map_err(sql)?;
     db.busy_timeout(Duration::from_secs(30)).map_err(sql)?;
     db.execute_batch(WRITER_SETTINGS).map_err(sql)?;
-    db.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(sql);
-    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
-    if tables == 0 {
-        let marks = format!("PRAGMA application_id = {}; PRAGMA user_version = {};", schema::APPLICATION, schema::FORMAT);
-        db.execute_batch(&(schema::create() + &marks)).map_err(sql)?;
-    } else if pragma("application_id")? != schema::APPLICATION {
+    let is_empty = || db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get::<_, bool>(0)).map_err(sql);
+    // Only a new file is locked: whoever asks a question must not wait for those who write.
+    if is_empty()? {
+        db.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
+        if is_empty()? {
+            let marks = format!("PRAGMA application_id = {}; PRAGMA user_version = {};", schema::APPLICATION, schema::FORMAT);
+            db.execute_batch(&(schema::create() + &marks)).map_err(sql)?;
+        }
+        db.execute_batch("COMMIT").map_err(sql)?;
+    }
+    if pragma("application_id")? != schema::APPLICATION {
         return Err(StoreError::Invalid("it is a database of another program".into()));
-    } else if pragma("user_version")? != schema::FORMAT {
+    }
+    if pragma("user_version")? != schema::FORMAT {
         return Err(StoreError::Invalid(format!("its format is {}, this program reads {}", pragma("user_version")?, schema::FORMAT)));
     }
-    db.execute_batch("COMMIT").map_err(sql)?;
     Ok(db)
 }
 
