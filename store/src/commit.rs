@@ -60,8 +60,8 @@ impl<E: Engine> Store<E> {
     /// [`CommitError::Rejected`] where the state table has a dash; [`CommitError::Store`] when the event has to be delivered again.
     pub async fn apply(&self, user: &mut UserRecords, id: &SubscriptionId, event: &Event) -> Result<Committed, CommitError> {
         let current = match user.get(id) {
-            Some(record) => record.clone(),
-            None => Box::pin(self.find(&user.user_id, id)).await?,
+            Some(record) => Box::new(record.clone()),
+            None => Box::new(Box::pin(self.find(&user.user_id, id)).await?),
         };
         let result = self.commit(current, event, user.redriving).await;
         if result.is_err() {
@@ -69,7 +69,7 @@ impl<E: Engine> Store<E> {
             user.forget(id);
         }
         let (record, committed) = result?;
-        user.set(record);
+        user.set(*record);
         if user.get(id).is_some_and(|record| owes(user, record)) {
             Box::pin(self.pay_debts(user, id)).await?;
         }
@@ -101,8 +101,8 @@ impl<E: Engine> Store<E> {
                     }
                 }
                 Owed::Step(event) => {
-                    let (record, _) = self.commit(record.clone(), &event, false).await?;
-                    user.set(record);
+                    let (record, _) = self.commit(Box::new(record.clone()), &event, false).await?;
+                    user.set(*record);
                 }
             }
         }
@@ -157,7 +157,7 @@ impl<E: Engine> Store<E> {
     }
 
     /// The protocol itself.
-    async fn commit(&self, mut current: Record, event: &Event, redriving: bool) -> Result<(Record, Committed), CommitError> {
+    async fn commit(&self, mut current: Box<Record>, event: &Event, redriving: bool) -> Result<(Box<Record>, Committed), CommitError> {
         for _ in 0..RACES {
             match current.applied.seen(&event.stamp) {
                 Seen::Same { .. } => return Ok((current, Committed::Duplicate)),
@@ -172,12 +172,13 @@ impl<E: Engine> Store<E> {
                 Outcome::Ignored(reason) => (Committed::Ignored(reason), format!("ignored: {}", reason.as_str())),
             };
             let row = self.write_history(history_row(transition.record, current.version, event, outcome), event).await?;
-            let after = row.onto(Some(&current));
+            let after = Box::new(row.onto(Some(&current)));
+            drop(row);
             if self.replace(&current, &after).await? == Written::Done {
                 return Ok((after, committed));
             }
             tracing::debug!(subscription = %current.subscription_id, event = %event.id, "lost a race for the primary row");
-            current = Box::pin(self.reread(&current)).await?;
+            *current = Box::pin(self.reread(&current)).await?;
         }
         Err(StoreError::Contended(RACES).into())
     }
@@ -209,18 +210,17 @@ impl<E: Engine> Store<E> {
     }
 
     /// Puts a history row and gives the row that counts: this one, or the one that the same event left when it was cut short.
-    async fn write_history(&self, row: History, event: &Event) -> Result<History, CommitError> {
+    async fn write_history(&self, mut row: Box<History>, event: &Event) -> Result<Box<History>, CommitError> {
         let mut at = event.at;
         let mut condition = Condition::NoItem;
         for _ in 0..RACES {
-            let mut row = row.clone();
             row.record.last_run_date = Some(GoTime::nine_digits(at));
             let written = self.engine.put(&HISTORY, row.to_item(), condition).await;
             let written = written.map_err(|e| e.during(&doing("history row", &row.record)))?;
             let Written::Refused(there) = written else { return Ok(row) };
             condition = Condition::NoItem;
             let Some(there) = there else { continue };
-            let there = History::from_item(*there).map_err(StoreError::from)?;
+            let there = Box::new(History::from_item(*there).map_err(StoreError::from)?);
             // A row that tells of the same event's refusal is committed, and another row.
             let same = there.event_id.as_ref() == Some(&event.id)
                 && there.record.subscription_id == row.record.subscription_id
@@ -278,17 +278,17 @@ fn has_next(user: &UserRecords, record: &Record, promised: &SubscriptionId) -> b
     user.get(promised).is_some() || user.records.iter().any(|r| waits(r) && r.billing_date.at() > record.billing_date.at())
 }
 
-fn history_row(mut record: Record, previous_version: u64, event: &Event, outcome: String) -> History {
+fn history_row(mut record: Record, previous_version: u64, event: &Event, outcome: String) -> Box<History> {
     record.version = previous_version + 1;
     record.data = event.data.clone();
-    History {
+    Box::new(History {
         record,
         event_id: Some(event.id.clone()),
         source: event.source.to_string(),
         previous_version,
         outcome,
         stamp: Some(event.stamp),
-    }
+    })
 }
 
 /// The row is still the one that was read. Rows of older writers have no version: they are told by their last update.

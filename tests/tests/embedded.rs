@@ -1,0 +1,138 @@
+//! What only the embedded engine has: the change log, durable streams and checkpoints, and one file that holds them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use dues_events::{GoTime, Record, Status};
+use dues_store::embedded::Embedded;
+use dues_store::table::{BILLING_ACTIVITY, HISTORY};
+use dues_store::{Condition, Engine as _, Key};
+use dues_tests::engines;
+use dues_tests::world::{context, deliver, dump, membership, monthly, payment, records, store, t};
+
+#[tokio::test]
+async fn every_change_of_the_primary_table_is_logged_with_both_images() {
+    let (engine, _folder) = engines::embedded();
+    let context = context(engine.clone());
+    deliver(&context, &[membership("m", "ACTIVATE", "u", "2026-01-05T00:00:00Z", monthly("2026-01-31"))], 10).await;
+    let record = records(&engine, "u").await.remove(0);
+    deliver(&context, &[payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")], 10).await;
+    let changes = engine.changes(0, 100).unwrap();
+    let told: Vec<_> = changes
+        .iter()
+        .map(|change| {
+            let status = |item: &Option<dues_events::Item>| item.as_ref().map(|item| item.text("billing_status").unwrap().to_owned());
+            (change.table.name, status(&change.old), status(&change.new))
+        })
+        .collect();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        told,
+        [
+            ("billing-activity", None, some("SCHEDULED")),
+            ("billing-activity", some("SCHEDULED"), some("ACHSENT")),
+            ("billing-activity", None, some("SCHEDULED")),
+        ]
+    );
+    let now = engine.get(&BILLING_ACTIVITY, Key { partition: "u".into(), sort: Some("2026-01-31T00:00:00Z".into()) }).await.unwrap();
+    assert_eq!(changes[1].new, now, "the image is the row");
+    engine.put(&BILLING_ACTIVITY, now.unwrap(), Condition::Always).await.unwrap();
+    assert_eq!(engine.changes(changes[2].seq, 100).unwrap(), [], "a write that changes nothing is no change");
+    assert_eq!(engine.trim_changes(changes[1].seq).await.unwrap(), 2);
+    assert_eq!(engine.changes(0, 100).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_moved_record_is_never_nowhere_and_its_removal_is_marked() {
+    let (engine, _folder) = engines::embedded();
+    let context = context(engine.clone());
+    deliver(&context, &[membership("m", "ACTIVATE", "u", "2026-01-05T00:00:00Z", monthly("2026-01-31"))], 10).await;
+    let record = records(&engine, "u").await.remove(0);
+    let before = engine.changes(0, 100).unwrap().last().unwrap().seq;
+    let moved = Record { billing_date: GoTime::trimmed(t("2026-02-14T00:00:00Z")), ..record.clone() };
+    store(engine.clone()).admin_update(&record, moved, "ops").await.unwrap().unwrap();
+    let mut rows = 1;
+    for change in engine.changes(before, 100).unwrap() {
+        rows = rows + usize::from(change.new.is_some()) - usize::from(change.old.is_some());
+        assert!(rows >= 1, "the record is nowhere");
+        if change.new.is_none() {
+            let image = Record::from_item(change.old.unwrap()).unwrap();
+            assert_eq!(image.moved_to.map(|to| to.text()).as_deref(), Some("2026-02-14T00:00:00Z"), "the removal says that it is a move");
+        }
+    }
+    assert_eq!(rows, 1);
+}
+
+#[tokio::test]
+async fn streams_and_checkpoints_are_there_after_a_restart() {
+    let (engine, folder) = engines::embedded();
+    let records = |texts: &[&str]| texts.iter().map(|text| ("u".to_owned(), text.as_bytes().to_vec())).collect::<Vec<_>>();
+    let last = engine.append("a", t("2026-01-01T00:00:00Z"), records(&["1", "2"])).await.unwrap();
+    engine.append("b", t("2026-01-01T00:00:00Z"), records(&["x"])).await.unwrap();
+    engine.append("a", t("2026-01-03T00:00:00Z"), records(&["3"])).await.unwrap();
+    engine.set_checkpoint("handler", "a", last).await.unwrap();
+    engine.set_checkpoint("handler", "a", last - 1).await.unwrap();
+    drop(engine);
+    let engine = Embedded::open(&folder.path().join("dues.db")).unwrap();
+    assert_eq!((engine.checkpoint("handler", "a").unwrap(), engine.checkpoint("other", "a").unwrap()), (last, 0), "never backwards");
+    let texts =
+        |after| engine.records("a", after, 10).unwrap().iter().map(|r| String::from_utf8(r.data.clone()).unwrap()).collect::<String>();
+    assert_eq!((texts(0).as_str(), texts(last).as_str(), engine.records("a", 0, 1).unwrap().len()), ("123", "3", 1));
+    assert_eq!(engine.trim_stream("a", u64::MAX >> 1, t("2026-01-02T00:00:00Z")).await.unwrap(), 2, "only what is old");
+    assert_eq!(engine.trim_stream("a", last, t("2027-01-01T00:00:00Z")).await.unwrap(), 0, "only what was read");
+    assert_eq!((texts(0).as_str(), engine.last_record("b").unwrap(), engine.last_record("c").unwrap()), ("3", last + 1, 0));
+}
+
+#[tokio::test]
+async fn two_engines_on_one_file_see_each_others_writes() {
+    let (one, folder) = engines::embedded();
+    let other = Embedded::open(&folder.path().join("dues.db")).unwrap();
+    let (a, b) = (context(one.clone()), context(other.clone()));
+    let users: Vec<String> = (0..40).map(|n| format!("u-{n}")).collect();
+    let join: Vec<_> =
+        users.iter().map(|u| membership(&format!("m-{u}"), "ACTIVATE", u, "2026-01-05T00:00:00Z", monthly("2026-01-31"))).collect();
+    let (x, y) = tokio::join!(deliver(&a, &join, 7), deliver(&b, &join, 11));
+    assert_eq!(x.len() + y.len(), 80);
+    let applied = x.iter().chain(&y).filter(|fate| **fate == dues_processors::Fate::Applied).count();
+    assert_eq!(applied, 40, "each activation happened once");
+    assert_eq!(dump(&one).await, dump(&other).await);
+    for user in &users {
+        assert_eq!(records(&one, user).await.iter().map(Record::status).collect::<Vec<_>>(), [Status::Scheduled]);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_write_takes_nobody_else_down() {
+    let (engine, _folder) = engines::embedded();
+    let row = |user: &str| {
+        let mut item = dues_events::Item::new();
+        item.set_text("user_id", user);
+        item.set_text("last_run_date", "2026-01-01T00:00:00.000000000Z");
+        item
+    };
+    let mut bad = row("bad");
+    bad.remove("last_run_date");
+    let (good, refused, bad) = tokio::join!(
+        engine.put(&HISTORY, row("good"), Condition::NoItem),
+        engine.put(&HISTORY, row("nobody"), Condition::Equals("version", dues_events::Value::number(1))),
+        engine.put(&HISTORY, bad, Condition::NoItem)
+    );
+    assert_eq!((good.unwrap(), refused.unwrap()), (dues_store::Written::Done, dues_store::Written::Refused(None)));
+    assert!(bad.is_err());
+}
+
+#[test]
+fn files_of_other_programs_and_formats_are_refused() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("other.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    let error = Embedded::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it is a database of another program"), "{error}");
+    let ours = folder.path().join("dues.db");
+    drop(Embedded::open(&ours).unwrap());
+    rusqlite::Connection::open(&ours).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let error = Embedded::open(&ours).unwrap_err().to_string();
+    assert!(error.contains("its format is 99, this program reads 1"), "{error}");
+    std::fs::write(folder.path().join("text.db"), "this is no database, only a text that is long enough to have a header").unwrap();
+    assert!(Embedded::open(&folder.path().join("text.db")).is_err());
+    assert!(Embedded::open(&folder.path().join("no/such/folder.db")).is_err());
+}

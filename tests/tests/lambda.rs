@@ -1,0 +1,156 @@
+//! The handlers as Lambda calls them: Kinesis batches in, partial-batch answers out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use aws_lambda_events::event::kinesis::KinesisEvent;
+use aws_lambda_events::event::streams::KinesisEventResponse;
+use chrono::TimeDelta;
+use dues_events::Status;
+use dues_processors::ach_handler::ach_handler;
+use dues_processors::memberships::memberships;
+use dues_processors::redrive::{redrive, release_waiting};
+use dues_processors::{Context, Fate};
+use dues_store::Store;
+use dues_tests::faulty::Faulty;
+use dues_tests::memory::Memory;
+use dues_tests::world::{Sent, Standing, context, deliver, dump, membership, monthly, payment, records, t};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A batch as Lambda delivers it. The data is base64, made here without a look at the crate that reads it.
+fn batch(records: &[Value]) -> KinesisEvent {
+    let records: Vec<Value> = records
+        .iter()
+        .enumerate()
+        .map(|(n, record)| {
+            json!({"eventID": format!("shardId-000000000000:{n}"), "eventSource": "aws:kinesis", "eventVersion": "1.0", "eventName": "aws:kinesis:record",
+                "eventSourceARN": "arn:aws:kinesis:us-east-1:000000000000:stream/site-payments", "awsRegion": "us-east-1",
+                "kinesis": {"kinesisSchemaVersion": "1.0", "partitionKey": "u", "sequenceNumber": format!("4959{n:04}"), "data": base64(record.to_string().as_bytes()),
+                    "approximateArrivalTimestamp": 1_772_323_200.5}})
+        })
+        .collect();
+    serde_json::from_value(json!({"Records": records})).unwrap()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    bytes
+        .chunks(3)
+        .flat_map(|three| {
+            let number = three.iter().fold(0u32, |n, byte| n << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            (0..4).map(move |n| if n <= three.len() { char::from(LETTERS[(number >> (18 - 6 * n) & 63) as usize]) } else { '=' })
+        })
+        .collect()
+}
+
+fn failed(response: &KinesisEventResponse) -> Vec<String> {
+    response.batch_item_failures.iter().map(|failure| failure.item_identifier.clone().unwrap()).collect()
+}
+
+fn bodies(sent: &[Sent]) -> Vec<Value> {
+    sent.iter().map(|(_, record)| record.clone()).collect()
+}
+
+async fn member(engine: &Memory, user: &str) -> dues_events::Record {
+    let joins = membership(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31"));
+    let response = memberships(&context(engine.clone()), batch(&bodies(&[joins]))).await;
+    assert_eq!(failed(&response), Vec::<String>::new());
+    records(engine, user).await.remove(0)
+}
+
+#[tokio::test]
+async fn a_batch_with_poison_goes_through_and_nothing_is_delivered_again() {
+    let engine = Memory::default();
+    let record = member(&engine, "u").await;
+    let good = bodies(&[
+        payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
+        payment("b", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z"),
+    ]);
+    let response =
+        ach_handler(&context(engine.clone()), batch(&[good[0].clone(), json!("poison"), json!({"type": "OTHER"}), good[1].clone()])).await;
+    assert_eq!(serde_json::to_value(&response).unwrap(), json!({"batchItemFailures": []}));
+    assert_eq!(records(&engine, "u").await[0].status(), Status::Completed);
+    let parked = context(engine).store.parked().await.unwrap();
+    assert_eq!((parked.len(), parked[0].sequence.as_str(), parked[0].body.as_slice()), (1, "49590001", &b"\"poison\""[..]));
+}
+
+#[tokio::test]
+async fn the_answer_names_the_first_record_that_failed_and_redelivery_heals() {
+    let engine = Memory::default();
+    let mut script = Vec::new();
+    for user in ["u-1", "u-2", "u-3"] {
+        let record = member(&engine, user).await;
+        script.push(payment(&format!("s-{user}"), "SUBMITTED", &record, user, "2026-02-01T00:00:00Z"));
+        script.push(payment(&format!("p-{user}"), "COMPLETED", &record, user, "2026-02-03T00:00:00Z"));
+    }
+    for writes in 1..18 {
+        let copy = Memory::default();
+        for user in ["u-1", "u-2", "u-3"] {
+            member(&copy, user).await;
+        }
+        let response = ach_handler(&context(Faulty::after(copy.clone(), writes)), batch(&bodies(&script))).await;
+        let failures = failed(&response);
+        assert!(failures.len() <= 1, "one name is enough: {failures:?}");
+        let from = failures.first().map_or(6, |name| name.trim_start_matches("4959").parse().unwrap());
+        let again = ach_handler(&context(copy.clone()), batch(&bodies(&script[from..]))).await;
+        assert_eq!(failed(&again), Vec::<String>::new());
+        for user in ["u-1", "u-2", "u-3"] {
+            let statuses: Vec<_> = records(&copy, user).await.iter().map(dues_events::Record::status).collect();
+            assert_eq!(statuses, [Status::Completed, Status::Scheduled], "{user}, the plug pulled at write {writes}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_before_its_submission_is_held_then_parked_and_then_let_through() {
+    let engine = Memory::default();
+    let record = member(&engine, "u").await;
+    let settled = bodies(&[payment("b", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]);
+    // The batch arrived on 1 March 2026, half a second after midnight.
+    let at = |time: &str| Context { hold: TimeDelta::minutes(5), ..Context::new(Store::new(engine.clone(), Arc::new(Standing(t(time))))) };
+    let young = at("2026-03-01T00:05:00Z");
+    assert_eq!(failed(&ach_handler(&young, batch(&settled)).await), ["49590000"], "held: delivered again");
+    assert_eq!(young.store.parked().await.unwrap(), []);
+    let old = at("2026-03-01T00:05:01Z");
+    assert_eq!(failed(&ach_handler(&old, batch(&settled)).await), Vec::<String>::new());
+    let parked = old.store.parked().await.unwrap();
+    assert_eq!((parked.len(), parked[0].code.as_str(), parked[0].event_id.as_deref()), (1, "not_yet", Some("b")));
+    assert_eq!(redrive(&old, &parked[0]).await.unwrap(), Fate::Parked, "still too early");
+
+    let submitted = bodies(&[payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")]);
+    ach_handler(&old, batch(&submitted)).await;
+    // Delivered once more by the stream it stays parked: only whoever drives it through decides it anew.
+    ach_handler(&old, batch(&settled)).await;
+    assert_eq!(records(&engine, "u").await[0].status(), Status::AchSent);
+    let released = release_waiting(&old, "site-payments").await.unwrap();
+    assert_eq!(released.iter().map(|(_, fate)| fate.clone()).collect::<Vec<_>>(), [Fate::Applied]);
+    assert_eq!((records(&engine, "u").await[0].status(), old.store.parked().await.unwrap().len()), (Status::Completed, 0));
+    let history = old.store.history_by_id(&record.subscription_id).await.unwrap();
+    let outcomes: Vec<_> = history.iter().map(|row| row.outcome.as_str()).collect();
+    assert_eq!(
+        outcomes,
+        ["applied", "parked: billing_status: not yet sent, the outcome of a debit came before the debit", "applied", "applied"]
+    );
+    assert_eq!(dues_projections::billing_record::replay(&history), records(&engine, "u").await.into_iter().next());
+}
+
+#[tokio::test]
+async fn what_was_refused_once_does_not_happen_by_accident() {
+    let engine = Memory::default();
+    let record = member(&engine, "u").await;
+    let script = [
+        payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
+        // A second debit while the first is under way: refused, parked, noted.
+        payment("b", "SUBMITTED", &record, "c-2", "2026-02-02T00:00:00Z"),
+        payment("c", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z"),
+    ];
+    let context = context(engine.clone());
+    deliver(&context, &script, 10).await;
+    let before = dump(&engine).await;
+    let again = deliver(&context, &script, 10).await;
+    assert_eq!(again, [Fate::Duplicate, Fate::Parked, Fate::Duplicate]);
+    assert_eq!(dump(&engine).await, before, "the record is ERROR now, and would take a submission");
+    let parked = context.store.parked().await.unwrap();
+    assert_eq!(redrive(&context, &parked[0]).await.unwrap(), Fate::Applied, "an operator may");
+    assert_eq!(records(&engine, "u").await[0].status(), Status::AchSent);
+}
