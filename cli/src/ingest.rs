@@ -23,8 +23,8 @@ const CHUNK: usize = 2000;
 const LONGEST_LINE: u64 = 10 * 1024 * 1024;
 
 pub(crate) async fn run(data: &Path, args: &Ingest) -> Result<(), Error> {
-    let store = output::open(data)?;
     let source = open_source(&args.file)?;
+    let store = output::open(data)?;
     let bar = output::progress(source.length);
     // A file has no other shard that a missing record could still come from: what came too early waits among the parked ones until the end.
     let context = Context { hold: TimeDelta::zero(), parallel: CHUNK, ..Context::new(store) };

@@ -5,8 +5,10 @@
 pub mod memberships;
 pub mod site_payments;
 
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use crate::time::Time;
@@ -47,6 +49,12 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
     if bytes.len() > LARGEST_RECORD {
         return Err(WireError::new("record", format!("has {} bytes, the most is {LARGEST_RECORD}", bytes.len())));
     }
+    // serde would read a list as the fields of a shape, in their order.
+    if let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
+        && *first != b'{'
+    {
+        return Err(WireError::new("record", "is not a JSON object"));
+    }
     serde_json::from_slice(bytes).map_err(|_| {
         // The slow way, only for the message: it knows the path of what is wrong.
         let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -60,6 +68,29 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
         let problem = if syntax { format!("is not JSON: {}", error.inner()) } else { error.inner().to_string() };
         WireError::new(field, problem)
     })
+}
+
+/// A shape inside a record: a JSON object or nothing, never the list that serde would also take.
+fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(json: D) -> Result<Option<T>, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: DeserializeOwned> Visitor<'de> for Object<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+
+    json.deserialize_any(Object(PhantomData))
 }
 
 /// Asks for what must be there.

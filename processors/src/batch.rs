@@ -219,8 +219,8 @@ async fn run_lane<H: Handler, E: Engine>(
         match H::apply(&context.store, &mut user, &letter.event).await {
             Ok(committed) => {
                 fates.push((letter.place, fate(committed)));
-                if committed == Committed::Applied && !held.is_empty() {
-                    // What came too early may have been waiting for this one.
+                if !held.is_empty() {
+                    // What came too early may have been waiting for this one, also when another handler was faster with it.
                     held = Box::pin(retry_held(context, &mut user, held, &mut fates)).await;
                 }
             }
@@ -233,6 +233,13 @@ async fn run_lane<H: Handler, E: Engine>(
                 broken = Some(error);
             }
             Err(CommitError::Store(error)) => fates.push((letter.place, Box::pin(store_failed(context, &letter, &error)).await)),
+        }
+    }
+    if !held.is_empty() && broken.is_none() {
+        // Another handler may have brought what they wait for, since the records were read.
+        if let Ok(now) = Box::pin(context.store.load_user(&lane.user)).await {
+            user = UserRecords { redriving: context.redriving, ..now };
+            held = Box::pin(retry_held(context, &mut user, held, &mut fates)).await;
         }
     }
     for (letter, rejection) in held {

@@ -13,7 +13,7 @@ use chrono::TimeDelta;
 use dues_events::event::Event;
 use dues_events::record::{APPLIED_OUTCOME, History, Record};
 use dues_events::time::GoTime;
-use dues_events::{EventId, Happening, Item, Value, attr};
+use dues_events::{EventId, Happening, Item};
 
 use crate::billing::Store;
 use crate::commit::unchanged;
@@ -40,22 +40,15 @@ impl<E: Engine> Store<E> {
         if after.billing_date == original.billing_date {
             return match self.engine.put(&BILLING_ACTIVITY, after.to_item(), unchanged(original)).await? {
                 Written::Done => Ok(Some(after)),
-                Written::Refused(_) => self.take_back(&row).await,
+                // The update did not happen, and nobody will deliver it again.
+                Written::Refused(_) => self.take_back(&row).await.map(|()| None),
             };
         }
         let marked = Record { billing_date: original.billing_date.clone(), moved_to: Some(after.billing_date.clone()), ..after };
         match self.engine.put(&BILLING_ACTIVITY, marked.to_item(), unchanged(original)).await? {
             Written::Done => self.finish_move(&marked).await.map(Some),
-            Written::Refused(_) => self.take_back(&row).await,
+            Written::Refused(_) => self.take_back(&row).await.map(|()| None),
         }
-    }
-
-    /// The update did not happen, and nobody will deliver it again: its history row goes.
-    async fn take_back(&self, row: &History) -> Result<Option<Record>, StoreError> {
-        let key = Key { partition: row.record.user_id.to_string(), sort: row.record.last_run_date.as_ref().map(GoTime::text) };
-        let ours = row.event_id.as_ref().map_or(Condition::Always, |id| Condition::Equals(attr::EVENT_ID, Value::text(id.as_str())));
-        self.engine.delete(&HISTORY, key, ours).await?;
-        Ok(None)
     }
 
     async fn admin_history(&self, record: Record, previous_version: u64, event: &Event) -> Result<History, StoreError> {

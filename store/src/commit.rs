@@ -6,6 +6,7 @@
 //!    after it. If the key is taken:
 //!    by the same event, and the primary row is still at the version that it found: that row is rolled forward;
 //!    by the same event, and the primary row has moved on: the event is decided again and the row restamped;
+//!    by the same event, and it found a later version than we read: we are behind, from 1;
 //!    by another event: the next nanosecond is tried.
 //! 4. The primary row is written if its version is still the one that was read. Lost the race: from 1.
 //!
@@ -20,6 +21,7 @@ use dues_events::record::{APPLIED_OUTCOME, History, Record, State};
 use dues_events::stamp::{MOST_EVENTS, Seen};
 use dues_events::time::GoTime;
 use dues_events::{Value, attr};
+use std::cmp::Ordering;
 
 use crate::billing::Store;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
@@ -63,6 +65,10 @@ impl<E: Engine> Store<E> {
             Some(record) => Box::new(record.clone()),
             None => Box::new(Box::pin(self.find(&user.user_id, id)).await?),
         };
+        // The same id on another record of the user is another fact under a used name.
+        if user.records.iter().any(|record| record.applied.seen(&event.stamp) == Seen::Different) {
+            return Err(Rejection::DifferentContent.into());
+        }
         let result = self.commit(current, event, user.redriving).await;
         if result.is_err() {
             // What was read may be stale by now.
@@ -137,12 +143,21 @@ impl<E: Engine> Store<E> {
             }
             let row = history_row(current.clone(), current.version, &noted, format!("parked: {rejection}"));
             let row = self.write_history(row, &noted).await?;
-            let after = row.onto(Some(&current));
-            if self.replace(&current, &after).await? == Written::Done {
-                user.set(after);
-                return Ok(());
+            if let Some(row) = &row {
+                let after = row.onto(Some(&current));
+                if self.replace(&current, &after).await? == Written::Done {
+                    user.set(after);
+                    return Ok(());
+                }
             }
             current = self.reread(&current).await?;
+            // It happened after all, on another handler: that it was refused is not true any more.
+            if let Some(row) = row
+                && matches!(current.applied.seen(&event.stamp), Seen::Same { .. })
+                && !current.applied.holds(&noted.stamp)
+            {
+                self.take_back(&row).await?;
+            }
         }
         Err(StoreError::Contended(RACES).into())
     }
@@ -171,11 +186,12 @@ impl<E: Engine> Store<E> {
                 Outcome::Applied => (Committed::Applied, APPLIED_OUTCOME.to_owned()),
                 Outcome::Ignored(reason) => (Committed::Ignored(reason), format!("ignored: {}", reason.as_str())),
             };
-            let row = self.write_history(history_row(transition.record, current.version, event, outcome), event).await?;
-            let after = Box::new(row.onto(Some(&current)));
-            drop(row);
-            if self.replace(&current, &after).await? == Written::Done {
-                return Ok((after, committed));
+            if let Some(row) = self.write_history(history_row(transition.record, current.version, event, outcome), event).await? {
+                let after = Box::new(row.onto(Some(&current)));
+                drop(row);
+                if self.replace(&current, &after).await? == Written::Done {
+                    return Ok((after, committed));
+                }
             }
             tracing::debug!(subscription = %current.subscription_id, event = %event.id, "lost a race for the primary row");
             *current = Box::pin(self.reread(&current)).await?;
@@ -186,7 +202,8 @@ impl<E: Engine> Store<E> {
     /// The same for a record that is not there yet: the compare-and-set is "nobody has it".
     async fn commit_new(&self, mut record: Record, event: &Event) -> Result<(Record, Committed), CommitError> {
         for _ in 0..RACES {
-            let row = self.write_history(history_row(record.clone(), 0, event, APPLIED_OUTCOME.to_owned()), event).await?;
+            let row = history_row(record.clone(), 0, event, APPLIED_OUTCOME.to_owned());
+            let Some(row) = self.write_history(row, event).await? else { continue };
             let after = row.onto(None);
             match self
                 .engine
@@ -209,15 +226,16 @@ impl<E: Engine> Store<E> {
         Err(StoreError::Contended(RACES).into())
     }
 
-    /// Puts a history row and gives the row that counts: this one, or the one that the same event left when it was cut short.
-    async fn write_history(&self, mut row: Box<History>, event: &Event) -> Result<Box<History>, CommitError> {
+    /// Puts a history row and gives the row that counts: this one, or the one that the same event left when it was cut short. `None` when the row
+    /// that is there tells of a later version than was read: the record has to be read again.
+    async fn write_history(&self, mut row: Box<History>, event: &Event) -> Result<Option<Box<History>>, CommitError> {
         let mut at = event.at;
         let mut condition = Condition::NoItem;
         for _ in 0..RACES {
             row.record.last_run_date = Some(GoTime::nine_digits(at));
             let written = self.engine.put(&HISTORY, row.to_item(), condition).await;
             let written = written.map_err(|e| e.during(&doing("history row", &row.record)))?;
-            let Written::Refused(there) = written else { return Ok(row) };
+            let Written::Refused(there) = written else { return Ok(Some(row)) };
             condition = Condition::NoItem;
             let Some(there) = there else { continue };
             let there = Box::new(History::from_item(*there).map_err(StoreError::from)?);
@@ -227,18 +245,35 @@ impl<E: Engine> Store<E> {
                 && there.stamp.is_some_and(|stamp| stamp.parked == event.stamp.parked);
             if !same {
                 at += TimeDelta::nanoseconds(1);
-            } else if there.previous_version == row.previous_version && there.record.billing_date == row.record.billing_date {
-                return Ok(there);
-            } else {
-                // Only over the very row that was seen: two handlers may be restamping it.
-                condition = Condition::All(vec![
-                    Condition::Equals(attr::EVENT_ID, Value::text(event.id.as_str())),
-                    Condition::Equals(attr::PREVIOUS_VERSION, Value::number(there.previous_version)),
-                    Condition::Equals(attr::BILLING_DATE, Value::text(there.record.billing_date.text())),
-                ]);
+                continue;
+            }
+            match there.previous_version.cmp(&row.previous_version) {
+                // Whoever wrote it has seen more than we have, and may have committed it.
+                Ordering::Greater => return Ok(None),
+                Ordering::Equal if there.record.billing_date.at() >= row.record.billing_date.at() => return Ok(Some(there)),
+                // Not committed, or the record that was read would hold the event; and never to be, for the record has moved on.
+                Ordering::Equal | Ordering::Less => {
+                    // Only over the very row that was seen: two handlers may be restamping it.
+                    condition = Condition::All(vec![
+                        Condition::Equals(attr::EVENT_ID, Value::text(event.id.as_str())),
+                        Condition::Equals(attr::PREVIOUS_VERSION, Value::number(there.previous_version)),
+                        Condition::Equals(attr::BILLING_DATE, Value::text(there.record.billing_date.text())),
+                    ]);
+                }
             }
         }
         Err(StoreError::Contended(RACES).into())
+    }
+
+    /// Removes the history row of something that did not happen, unless another has taken its place.
+    pub(crate) async fn take_back(&self, row: &History) -> Result<(), StoreError> {
+        let key = Key { partition: row.record.user_id.to_string(), sort: row.record.last_run_date.as_ref().map(GoTime::text) };
+        let stamp = row.stamp.map_or(Value::Null, |stamp| Value::B(stamp.to_bytes().to_vec()));
+        let ours = Condition::All(vec![
+            Condition::Equals(attr::STAMP, stamp),
+            Condition::Equals(attr::PREVIOUS_VERSION, Value::number(row.previous_version)),
+        ]);
+        self.engine.delete(&HISTORY, key, ours).await.map(drop)
     }
 
     /// The compare-and-set on the primary row.

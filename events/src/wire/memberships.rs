@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Field, WireError, parse, required_id, required_time};
+use super::{Field, WireError, object, parse, required_id, required_time};
 use crate::calendar::{BillingWeek, Term};
 use crate::ids::EventId;
 use crate::membership::{Change, MembershipEvent, NewMembership};
@@ -15,6 +15,7 @@ struct Wire {
     r#type: Option<String>,
     occurred_at: Option<String>,
     user_id: Option<String>,
+    #[serde(default, deserialize_with = "object")]
     membership: Option<WireMembership>,
 }
 

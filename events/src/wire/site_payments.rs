@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Field, WireError, parse, required_id, required_time, shown};
+use super::{Field, WireError, object, parse, required_id, required_time, shown};
 use crate::ach::ReturnCode;
 use crate::event::{Event, Happening, Paid};
 use crate::ids::{EventId, SubscriptionId, TransactionId, UserId};
@@ -27,6 +27,7 @@ struct Wire {
     event_id: Option<String>,
     r#type: Option<String>,
     occurred_at: Option<String>,
+    #[serde(default, deserialize_with = "object")]
     payment: Option<WirePayment>,
 }
 

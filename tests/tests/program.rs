@@ -1,0 +1,30 @@
+//! The program as a user runs it: the built binary, its files, its output, its exit codes.
+//!
+//! `DUES_BIN` names the binary when `cargo xtask test` runs this; otherwise it is built here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[path = "program/bad_input.rs"]
+mod bad_input;
+#[path = "program/bench.rs"]
+mod bench;
+#[path = "program/crowd.rs"]
+mod crowd;
+#[path = "program/happy.rs"]
+mod happy;
+#[path = "program/kill.rs"]
+mod kill;
+#[path = "program/members.rs"]
+mod members;
+#[path = "program/payments.rs"]
+mod payments;
+#[path = "program/records.rs"]
+mod records;
+#[path = "program/run.rs"]
+mod run;
+#[path = "program/together.rs"]
+mod together;
+#[path = "program/twice.rs"]
+mod twice;
+#[path = "program/words.rs"]
+mod words;

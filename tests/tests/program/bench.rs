@@ -1,0 +1,32 @@
+//! `dues bench`: the numbers are there, and they are not absurd.
+
+use crate::run::{Dues, alone};
+
+#[test]
+fn the_benchmark_tells_its_numbers_and_leaves_nothing_behind() {
+    let _alone = alone();
+    let dues = Dues::new();
+    let told = dues.json(&["bench", "--events", "20000", "--rows", "20000"]);
+    let number = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{name} is missing in {told}"));
+    assert_eq!(told["events"], 20_000);
+    assert!(number("events_per_s") > 100.0 && number("raw_sqlite_events_per_s") > 100.0, "{told}");
+    assert!(number("flat") > 0.2, "a store that holds rows already is much slower: {told}");
+    // A loose guard: machines are noisy, and other tests run beside this one.
+    assert!(number("ratio") > 0.3, "{told}");
+    assert!(number("peak_memory_mb") > 0.0 && number("peak_memory_mb") < 300.0, "{told}");
+    assert!(!dues.data().exists(), "the folder of the measurement was left behind");
+}
+
+#[test]
+fn the_benchmark_leaves_the_data_beside_it_alone() {
+    let _alone = alone();
+    let dues = Dues::new();
+    dues.members(&[crate::records::activate("m-1", "u-1")]);
+    let shown = dues.ok(&["show", "u-1", "--json"]);
+    let said = dues.ok(&["bench", "--events", "1000"]);
+    assert!(said.contains("settlements/s") && said.contains("ratio") && said.contains("peak memory"), "{said}");
+    assert_eq!(dues.ok(&["show", "u-1", "--json"]), shown);
+    let mut left: Vec<String> = std::fs::read_dir(dues.data()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    left.retain(|name| !name.starts_with("dues.db"));
+    assert!(left.is_empty(), "{left:?} was left behind");
+}
