@@ -29,6 +29,9 @@ pub use streams::{Change, StreamRecord};
 const WAITING: usize = 16 * 1024;
 /// How many items a page has when its query sets no limit, as DynamoDB's megabyte would.
 const PAGE: u32 = 1000;
+/// How often, and how far apart, a busy file is tried again.
+const OPEN_TRIES: u32 = 100;
+const OPEN_PAUSE: Duration = Duration::from_millis(20);
 /// Where an index page goes on.
 const ROW: &str = "row";
 const SORT: &str = "sort";
@@ -76,7 +79,16 @@ impl Embedded {
     /// When the file cannot be opened or is not one of ours.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let doing = |e: StoreError| e.during(&format!("open {}", path.display()));
-        let db = open_writer(path).map_err(doing)?;
+        // Two programs that make a new file at once: SQLite tells one of them at once that it is busy, whatever its patience.
+        let mut opened = open_writer(path);
+        for _ in 0..OPEN_TRIES {
+            if !matches!(opened, Err(StoreError::Throttled(_))) {
+                break;
+            }
+            std::thread::sleep(OPEN_PAUSE);
+            opened = open_writer(path);
+        }
+        let db = opened.map_err(doing)?;
         let (jobs, queue) = mpsc::channel(WAITING);
         let writer = Writer::new(db);
         let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue));

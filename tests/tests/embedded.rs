@@ -136,3 +136,16 @@ fn files_of_other_programs_and_formats_are_refused() {
     assert!(Embedded::open(&folder.path().join("text.db")).is_err());
     assert!(Embedded::open(&folder.path().join("no/such/folder.db")).is_err());
 }
+
+#[test]
+fn many_can_make_a_new_file_at_once() {
+    for _ in 0..20 {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("dues.db");
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| Embedded::open(&path).unwrap());
+            }
+        });
+    }
+}
