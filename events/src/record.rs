@@ -1,6 +1,8 @@
 //! The billing record: one billing period of one user, from the moment it is scheduled to its end.
 
 mod items;
+mod names;
+mod status;
 
 use crate::ach::ReturnCode;
 use crate::calendar::{BillingWeek, Schedule, Term, billing_period};
@@ -11,6 +13,8 @@ use crate::stamp::Applied;
 use crate::time::{GoTime, Time};
 
 pub use items::{APPLIED_OUTCOME, History, ReadError};
+pub use names::{Process, Provider, TierName, UpdatedEvent};
+pub use status::Status;
 
 /// A billing record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,76 +167,6 @@ impl Failure {
     }
 }
 
-/// The status that stands for a state in the tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Status {
-    /// Waits for an attempt.
-    Scheduled,
-    /// A debit is under way.
-    AchSent,
-    /// Paid.
-    Completed,
-    /// The latest attempt failed.
-    Error,
-    /// Forgiven.
-    Waived,
-    /// Cancelled.
-    Cancelled,
-    /// Billing rests.
-    Paused,
-    /// The pause ran out.
-    PausedSkipped,
-    /// Paid back.
-    Refunded,
-    /// Too old.
-    Stale,
-}
-
-impl Status {
-    /// Every status that is stored. `INACTIVE` is not: it is what a reader gets for a user without an active record.
-    pub const ALL: [Self; 10] = [
-        Self::Scheduled,
-        Self::AchSent,
-        Self::Completed,
-        Self::Error,
-        Self::Waived,
-        Self::Cancelled,
-        Self::Paused,
-        Self::PausedSkipped,
-        Self::Refunded,
-        Self::Stale,
-    ];
-
-    /// As the tables spell it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "SCHEDULED",
-            Self::AchSent => "ACHSENT",
-            Self::Completed => "COMPLETED",
-            Self::Error => "ERROR",
-            Self::Waived => "WAIVED",
-            Self::Cancelled => "CANCELLED",
-            Self::Paused => "PAUSED",
-            Self::PausedSkipped => "PAUSED_SKIPPED",
-            Self::Refunded => "REFUNDED",
-            Self::Stale => "STALE",
-        }
-    }
-
-    /// Reads the tables' spelling.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-}
-
-impl std::fmt::Display for Status {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// What a reader is told of a user without an active subscription.
 pub const INACTIVE: &str = "INACTIVE";
 
@@ -363,42 +297,6 @@ pub struct Plan {
     pub tier: TierName,
 }
 
-/// A tier and its version in one text, as `receipt_tier_name` holds it: `Plus:v2`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TierName(String);
-
-impl TierName {
-    /// Joins tier and version.
-    #[must_use]
-    pub fn new(tier: &str, version: &str) -> Self {
-        Self(if version.is_empty() { tier.to_owned() } else { format!("{tier}:{version}") })
-    }
-
-    /// Reads the stored text.
-    #[must_use]
-    pub fn read(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-
-    /// The stored text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The part before the colon.
-    #[must_use]
-    pub fn tier(&self) -> &str {
-        self.0.split_once(':').map_or(self.0.as_str(), |(tier, _)| tier)
-    }
-
-    /// The part after the colon, empty when there is none.
-    #[must_use]
-    pub fn version(&self) -> &str {
-        self.0.split_once(':').map_or("", |(_, version)| version)
-    }
-}
-
 /// How a record was paid, for the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Receipt {
@@ -406,102 +304,6 @@ pub struct Receipt {
     pub account_mask: String,
     /// Such as `ACH`.
     pub payment_type: String,
-}
-
-/// Where the user signs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Provider {
-    /// In Cognito: groups follow the tier.
-    Cognito,
-    /// Here: there are no groups to follow.
-    Local,
-}
-
-impl Provider {
-    /// As the tables and the wire spell it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cognito => "cognito",
-            Self::Local => "local",
-        }
-    }
-
-    /// Reads that spelling.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
-        [Self::Cognito, Self::Local].into_iter().find(|provider| provider.as_str() == text)
-    }
-}
-
-macro_rules! tags {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $($(#[$vdoc])* $variant,)*
-            /// Another writer's value: kept as it is.
-            Other(Box<str>),
-        }
-
-        impl $name {
-            /// As the tables spell it.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Self::$variant => $text,)*
-                    Self::Other(text) => text,
-                }
-            }
-
-            /// Reads the tables' spelling.
-            #[must_use]
-            pub fn read(text: &str) -> Self {
-                match text {
-                    $($text => Self::$variant,)*
-                    other => Self::Other(other.into()),
-                }
-            }
-        }
-    };
-}
-
-tags! {
-    /// The collection stage or process that last updated a record.
-    Process {
-        /// First scheduled attempt.
-        Initial = "INITIAL",
-        /// Daily retry of an ERROR record.
-        Retry = "RETRY",
-        /// Run over past-due PAUSED records.
-        Pause = "PAUSE",
-        /// Income was detected.
-        Webhook = "WEBHOOK",
-        /// A balance was reported.
-        WebhookBalance = "WEBHOOK_BALANCE",
-        /// Manual batch.
-        Batch = "BATCH",
-        /// Reactivation of the user.
-        Reactivation = "REACTIVATION",
-        /// Repayment by the member.
-        ManualRepayment = "MANUAL_REPAYMENT",
-        /// Not known.
-        NotIdentified = "NOT_IDENTIFIED",
-    }
-}
-
-tags! {
-    /// Tag of a lifecycle update.
-    UpdatedEvent {
-        /// The pause window expired.
-        PauseSkipped = "pause-skipped",
-        /// The resume date is near.
-        PausePendingResume = "pause-pending-resume",
-        /// Resumed.
-        PauseResume = "pause-resume",
-        /// Reactivated.
-        UserReactivated = "user-reactivated",
-    }
 }
 
 #[cfg(test)]

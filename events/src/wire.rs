@@ -5,6 +5,7 @@
 pub mod memberships;
 pub mod site_payments;
 
+use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use std::fmt;
@@ -67,6 +68,19 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
         let field = if syntax || path == "." { "record".to_owned() } else { path };
         let problem = if syntax { format!("is not JSON: {}", error.inner()) } else { error.inner().to_string() };
         WireError::new(field, problem)
+    })
+}
+
+#[derive(Deserialize)]
+struct WireType {
+    r#type: Option<String>,
+}
+
+/// Reads a record whose type is ours; `None` for the others, whatever their shape: only ours have to be well-formed.
+fn parse_ours<T: DeserializeOwned>(bytes: &[u8], is_ours: impl Fn(&str) -> bool) -> Result<Option<T>, WireError> {
+    parse(bytes).map(Some).or_else(|error| match parse::<WireType>(bytes) {
+        Ok(WireType { r#type: Some(other) }) if !is_ours(&other) => Ok(None),
+        Ok(_) | Err(_) => Err(error),
     })
 }
 

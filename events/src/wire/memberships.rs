@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Field, WireError, object, parse, required_id, required_time};
+use super::{Field, WireError, object, parse_ours, required_id, required_time};
 use crate::calendar::{BillingWeek, Term};
 use crate::ids::EventId;
 use crate::membership::{Change, MembershipEvent, NewMembership};
@@ -29,11 +29,6 @@ struct WireMembership {
     billing_week: Option<i64>,
     pause_duration_months: Option<i64>,
     provider: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WireType {
-    r#type: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,13 +81,7 @@ impl Kind {
 /// # Errors
 /// [`WireError`] names the field.
 pub fn decode(bytes: &[u8]) -> Result<Option<MembershipEvent>, WireError> {
-    let wire: Wire = match parse(bytes) {
-        Ok(wire) => wire,
-        Err(error) => match parse::<WireType>(bytes) {
-            Ok(WireType { r#type: Some(other) }) if Kind::read(&other).is_none() => return Ok(None),
-            Ok(_) | Err(_) => return Err(error),
-        },
-    };
+    let Some(wire) = parse_ours::<Wire>(bytes, |kind| Kind::read(kind).is_some())? else { return Ok(None) };
     let Some(kind) = Kind::read(wire.r#type.required("type")?) else { return Ok(None) };
     let id = EventId::from(required_id(&wire.event_id, "event_id")?);
     let at = required_time(&wire.occurred_at, "occurred_at")?;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Field, WireError, object, parse, required_id, required_time, shown};
+use super::{Field, WireError, object, parse_ours, required_id, required_time, shown};
 use crate::ach::ReturnCode;
 use crate::event::{Event, Happening, Paid};
 use crate::ids::{EventId, SubscriptionId, TransactionId, UserId};
@@ -45,11 +45,6 @@ struct WirePayment {
     account_mask: Option<String>,
     return_code: Option<String>,
     message: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WireType {
-    r#type: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,14 +90,7 @@ impl Kind {
 /// # Errors
 /// [`WireError`] names the field.
 pub fn decode(bytes: &[u8]) -> Result<Option<Settlement>, WireError> {
-    let wire: Wire = match parse(bytes) {
-        Ok(wire) => wire,
-        // Another type may have another shape: only ours has to be well-formed.
-        Err(error) => match parse::<WireType>(bytes) {
-            Ok(WireType { r#type: Some(other) }) if Kind::read(&other).is_none() => return Ok(None),
-            Ok(_) | Err(_) => return Err(error),
-        },
-    };
+    let Some(wire) = parse_ours::<Wire>(bytes, |kind| Kind::read(kind).is_some())? else { return Ok(None) };
     let Some(kind) = Kind::read(wire.r#type.required("type")?) else { return Ok(None) };
     let id = EventId::from(required_id(&wire.event_id, "event_id")?);
     let at = required_time(&wire.occurred_at, "occurred_at")?;
