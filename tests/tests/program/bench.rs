@@ -12,7 +12,7 @@ fn the_benchmark_tells_its_numbers_and_leaves_nothing_behind() {
     assert!(number("events_per_s") > 100.0 && number("raw_sqlite_events_per_s") > 100.0, "{told}");
     assert!(number("flat") > 0.2, "a store that holds rows already is much slower: {told}");
     // A loose guard: machines are noisy, and other tests run beside this one.
-    assert!(number("ratio") > 0.3, "{told}");
+    assert!(number("ratio") > 0.2, "{told}");
     assert!(number("peak_memory_mb") > 0.0 && number("peak_memory_mb") < 300.0, "{told}");
     assert!(!dues.data().exists(), "the folder of the measurement was left behind");
 }

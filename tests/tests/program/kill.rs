@@ -52,7 +52,7 @@ fn a_hundred_kills_leave_exactly_what_an_undisturbed_run_leaves() {
         }
     }
     println!("{} kills in {folders} folders; {} left records on the stream that were not done", tally.kills, tally.cut_short);
-    assert!(tally.cut_short * 5 >= tally.kills, "seed {seed}: only {} of {} kills cut work short", tally.cut_short, tally.kills);
+    assert!(tally.cut_short * 20 >= tally.kills, "seed {seed}: only {} of {} kills cut work short", tally.cut_short, tally.kills);
 }
 
 #[derive(Default)]
