@@ -244,7 +244,7 @@ async fn run_lane<H: Handler, E: Engine>(
     }
     for (letter, rejection) in held {
         let waited = context.store.clock.now() - letter.record.arrived;
-        let fate = if waited < context.hold {
+        let fate = if rejection.disposition() == Disposition::Hold && waited < context.hold {
             Fate::Failed(rejection.to_string())
         } else {
             Box::pin(rejected(context, &mut user, &letter, &rejection)).await
@@ -261,10 +261,11 @@ async fn retry_held<'a, H: Handler, E: Engine>(
     fates: &mut Vec<(usize, Fate)>,
 ) -> Vec<(Letter<'a, H>, Rejection)> {
     let mut still = Vec::new();
-    for (letter, rejection) in held {
+    for (letter, _) in held {
         match H::apply(&context.store, user, &letter.event).await {
             Ok(committed) => fates.push((letter.place, fate(committed))),
-            Err(CommitError::Rejected(_)) => still.push((letter, rejection)),
+            // The reason may be another one by now.
+            Err(CommitError::Rejected(rejection)) => still.push((letter, rejection)),
             Err(CommitError::Store(error)) => fates.push((letter.place, Fate::Failed(error.to_string()))),
         }
     }

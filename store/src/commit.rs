@@ -69,12 +69,7 @@ impl<E: Engine> Store<E> {
         if user.records.iter().any(|record| record.applied.seen(&event.stamp) == Seen::Different) {
             return Err(Rejection::DifferentContent.into());
         }
-        let result = self.commit(current, event, user.redriving).await;
-        if result.is_err() {
-            // What was read may be stale by now.
-            user.forget(id);
-        }
-        let (record, committed) = result?;
+        let (record, committed) = self.commit(current, event, user.redriving).await?;
         user.set(*record);
         if user.get(id).is_some_and(|record| owes(user, record)) {
             Box::pin(self.pay_debts(user, id)).await?;

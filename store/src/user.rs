@@ -35,11 +35,6 @@ impl UserRecords {
             None => self.records.push(record),
         }
     }
-
-    /// Forgets a record, so that it is read again.
-    pub fn forget(&mut self, id: &SubscriptionId) {
-        self.records.retain(|record| record.subscription_id != *id);
-    }
 }
 
 impl<E: Engine> Store<E> {

@@ -92,6 +92,24 @@ async fn the_index_is_asked_only_when_the_record_is_not_among_the_recent_ones() 
     assert_eq!((requests(&calls, "Query"), requests(&calls, "PutItem")), (2, 2), "{calls:?}");
 }
 
+#[tokio::test]
+async fn a_refused_event_costs_its_note_and_no_further_read() {
+    let (engine, server) = engines::dynoxide().await;
+    let record = sent(&engine, "u-1").await;
+    server.reset_calls();
+    let batch = [
+        payment("s-2", "SUBMITTED", &record, "c-2", "2026-02-02T00:00:00Z"),
+        payment("p-1", "COMPLETED", &record, "c-u-1", "2026-02-03T00:00:00Z"),
+    ];
+    assert_eq!(process(&engine, &batch).await, [Fate::Parked, Fate::Applied]);
+    let calls = server.calls();
+    assert_eq!(
+        (requests(&calls, "Query"), requests(&calls, "PutItem"), calls.len()),
+        (1, 5, 6),
+        "the parked row, two for its note, two for the settlement"
+    );
+}
+
 /// A timeout leaves everybody in doubt: the write may have happened or not.
 #[tokio::test]
 async fn throttles_lost_requests_and_lost_answers_end_in_the_same_rows() {

@@ -154,3 +154,28 @@ async fn what_was_refused_once_does_not_happen_by_accident() {
     assert_eq!(redrive(&context, &parked[0]).await.unwrap(), Fate::Applied, "an operator may");
     assert_eq!(records(&engine, "u").await[0].status(), Status::AchSent);
 }
+
+#[tokio::test]
+async fn what_waited_in_vain_is_parked_with_the_reason_of_today() {
+    let engine = Memory::default();
+    let record = member(&engine, "u").await;
+    let context = context(engine.clone());
+    let settled = payment("b", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z");
+    let refunded = payment("r", "REFUNDED", &record, "c-1", "2026-02-05T00:00:00Z");
+    // The refund, brought forward by nobody, waits; then the submission lets it through, and the settlement comes too late for it.
+    let script = [refunded, payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"), settled];
+    assert_eq!(deliver(&context, &script, 10).await, [Fate::Applied, Fate::Applied, Fate::Parked]);
+    assert_eq!(context.store.parked().await.unwrap()[0].code, "final");
+
+    let closed = member(&engine, "v").await;
+    let two = [
+        payment("v-r", "REFUNDED", &closed, "c-9", "2026-02-05T00:00:00Z"),
+        payment("v-b", "COMPLETED", &closed, "c-9", "2026-02-03T00:00:00Z"),
+        payment("v-a", "SUBMITTED", &closed, "c-9", "2026-02-01T00:00:00Z"),
+    ];
+    // Both wait for the submission. The refund goes first, and what the settlement then meets is an ended record, not one that was never sent.
+    assert_eq!(deliver(&context, &two, 10).await, [Fate::Applied, Fate::Parked, Fate::Applied]);
+    let parked = context.store.parked().await.unwrap();
+    let reason = parked.iter().find(|p| p.event_id.as_deref() == Some("v-b")).unwrap();
+    assert_eq!((reason.code.as_str(), reason.reason.as_str()), ("final", "billing_status: REFUNDED is final"));
+}
