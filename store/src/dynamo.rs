@@ -8,12 +8,13 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::RequestId as _;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType, PutRequest,
-    ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, ScalarAttributeType, StreamSpecification, StreamViewType, WriteRequest,
+    ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, ScalarAttributeType, StreamSpecification, StreamViewType,
+    WriteRequest,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
 use crate::table::{Index, Table};
 use dues_events::{Item, Value};
 use expression::Expression;
@@ -179,7 +180,7 @@ impl Engine for Dynamo {
             Ok(_) => Ok(Written::Done),
             Err(error) => match error.as_service_error() {
                 Some(aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(refused)) => {
-                    refused_with(refused.item.clone())
+                    Ok(Written::Refused(found(refused.item.clone())?))
                 }
                 Some(_) | None => Err(failed(table, "put item", error)),
             },
@@ -205,9 +206,42 @@ impl Engine for Dynamo {
             Ok(_) => Ok(Written::Done),
             Err(error) => match error.as_service_error() {
                 Some(aws_sdk_dynamodb::operation::delete_item::DeleteItemError::ConditionalCheckFailedException(refused)) => {
-                    refused_with(refused.item.clone())
+                    Ok(Written::Refused(found(refused.item.clone())?))
                 }
                 Some(_) | None => Err(failed(table, "delete item", error)),
+            },
+        }
+    }
+
+    async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
+        Edit::check(table, &edits)?;
+        let mut expression = Expression::default();
+        let edits = expression.edits(&edits);
+        let condition = expression.render(&condition, table);
+        let answer = self
+            .client
+            .update_item()
+            .table_name(self.name(table))
+            .set_key(Some(convert::key(table, &key)))
+            .set_update_expression(edits)
+            .set_condition_expression(condition)
+            .set_expression_attribute_names(expression.names())
+            .set_expression_attribute_values(expression.values())
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => {
+                let after = found(answer.attributes)?;
+                after.map(Updated::Done).ok_or_else(|| StoreError::Invalid(format!("{} update item: the answer has no item", table.name)))
+            }
+            Err(error) => match error.as_service_error() {
+                Some(aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                    Ok(Updated::Refused(found(refused.item.clone())?))
+                }
+                Some(_) | None => Err(failed(table, "update item", error)),
             },
         }
     }
@@ -250,8 +284,9 @@ fn page(items: Option<Vec<Attributes>>, next: Option<Attributes>) -> Result<Page
     })
 }
 
-fn refused_with(item: Option<Attributes>) -> Result<Written, StoreError> {
-    Ok(Written::Refused(item.filter(|item| !item.is_empty()).map(convert::item).transpose()?.map(Box::new)))
+/// The item in an answer, if there is one.
+fn found(item: Option<Attributes>) -> Result<Option<Box<Item>>, StoreError> {
+    Ok(item.filter(|item| !item.is_empty()).map(convert::item).transpose()?.map(Box::new))
 }
 
 fn invalid(table: &Table, error: &dyn std::error::Error) -> StoreError {

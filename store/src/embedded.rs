@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-use crate::engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
 use crate::table::Table;
 use dues_events::{Item, Value};
 use row::{IndexKey, Row};
@@ -198,6 +198,11 @@ impl Engine for Embedded {
 
     async fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> Result<Written, StoreError> {
         self.write(move |writer| writer.delete(table, &key, &condition)).await
+    }
+
+    async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
+        Edit::check(table, &edits)?;
+        self.write(move |writer| writer.update(table, &key, edits, &condition)).await
     }
 
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {

@@ -28,6 +28,17 @@ pub trait Engine: Clone + Send + Sync + 'static {
     /// Removes an item if the condition holds for it.
     fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> impl Future<Output = Result<Written, StoreError>> + Send;
 
+    /// Changes some attributes of an item if the condition holds for it, and leaves the others as they are. An item that is not there is made.
+    ///
+    /// The attributes that the edits name are different ones, and none is a key of the table: [`StoreError::Invalid`] otherwise.
+    fn update(
+        &self,
+        table: &'static Table,
+        key: Key,
+        edits: Vec<Edit>,
+        condition: Condition,
+    ) -> impl Future<Output = Result<Updated, StoreError>> + Send;
+
     /// Writes up to [`BATCH`] items without conditions; gives back those that have to be sent again.
     fn put_batch(&self, items: Vec<(&'static Table, Item)>)
     -> impl Future<Output = Result<Vec<(&'static Table, Item)>, StoreError>> + Send;
@@ -64,6 +75,52 @@ impl Key {
 pub enum Written {
     /// It is durable.
     Done,
+    /// The condition did not hold; this is what was there instead.
+    Refused(Option<Box<Item>>),
+}
+
+/// A change of one attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// It gets that value.
+    Set(&'static str, Value),
+    /// The number grows by that much; a missing one counts as 0, anything else is [`StoreError::Invalid`].
+    Add(&'static str, i64),
+    /// It goes; a missing one stays missing.
+    Remove(&'static str),
+}
+
+impl Edit {
+    /// The attribute that it changes.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Set(name, _) | Self::Add(name, _) | Self::Remove(name) => name,
+        }
+    }
+
+    /// Whether these edits may be made together to an item of that table.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when one names a key of the table, or two name the same attribute.
+    pub fn check(table: &Table, edits: &[Self]) -> Result<(), StoreError> {
+        for (n, name) in edits.iter().map(Self::name).enumerate() {
+            if name == table.partition || Some(name) == table.sort {
+                return Err(StoreError::Invalid(format!("{}: an update cannot change the key attribute {name}", table.name)));
+            }
+            if edits[..n].iter().any(|before| before.name() == name) {
+                return Err(StoreError::Invalid(format!("{}: an update changes {name} twice", table.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Updated {
+    /// It is durable; this is the item after it.
+    Done(Box<Item>),
     /// The condition did not hold; this is what was there instead.
     Refused(Option<Box<Item>>),
 }

@@ -22,5 +22,5 @@ pub mod embedded;
 pub use billing::Store;
 pub use clock::{Clock, SharedClock, SystemClock};
 pub use commit::{CommitError, Committed};
-pub use engine::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+pub use engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
 pub use table::Table;

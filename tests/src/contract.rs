@@ -7,7 +7,7 @@ use dues_events::record::{Closed, FailedAttempt, Failure, Pause};
 use dues_events::{GoTime, Item, Record, State, Status, SubscriptionId, UserId, Value};
 use dues_store::parked::Parked;
 use dues_store::table::{BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, HISTORY, LOCKS};
-use dues_store::{Condition, Engine, Key, Query, Written};
+use dues_store::{Condition, Edit, Engine, Key, Query, StoreError, Updated, Written};
 
 use crate::world::{all, context, deliver, dump, membership, monthly, payment, records, store, t};
 
@@ -81,6 +81,106 @@ pub async fn conditions_decide_whether_a_write_happens<E: Engine>(engine: E) {
     assert_eq!(delete(Condition::Equals("version", Value::number(9))).await, Written::Done);
     assert_eq!(delete(Condition::Always).await, Written::Done, "removing what is not there is done");
     assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap(), None);
+}
+
+pub async fn an_update_changes_what_it_names_and_makes_what_is_missing<E: Engine>(engine: E) {
+    let update = async |edits, condition| engine.update(&BILLING_ACTIVITY, key("u", "d"), edits, condition).await.unwrap();
+    let mut expected = Item::new();
+    expected.set_text("user_id", "u");
+    expected.set_text("billing_date", "d");
+    assert_eq!(update(vec![], Condition::Equals("version", Value::number(1))).await, Updated::Refused(None), "there is nothing yet");
+    assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap(), None, "a refused update makes nothing");
+    for (edits, changes) in [
+        (vec![Edit::Add("version", 1), Edit::Set("note", Value::text("first"))], vec![("version", "1"), ("note", "first")]),
+        (vec![Edit::Add("version", 41)], vec![("version", "42")]),
+        (vec![Edit::Add("version", -44), Edit::Add("other", -7)], vec![("version", "-2"), ("other", "-7")]),
+        (vec![Edit::Set("note", Value::text("")), Edit::Remove("other"), Edit::Remove("no_such")], vec![("note", "")]),
+        (vec![Edit::Set("version", Value::number(9)), Edit::Remove("note")], vec![("version", "9")]),
+        (vec![], vec![]),
+    ] {
+        edits.iter().filter(|edit| matches!(edit, Edit::Remove(_))).for_each(|edit| drop(expected.remove(edit.name())));
+        for (name, text) in changes {
+            expected.set(name, if name == "note" { Value::text(text) } else { Value::N(text.into()) });
+        }
+        assert_eq!(update(edits.clone(), Condition::Always).await, Updated::Done(Box::new(expected.clone())), "{edits:?}");
+        assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap().as_ref(), Some(&expected), "{edits:?}");
+    }
+    let raise = || vec![Edit::Set("version", Value::number(10))];
+    let refused = Updated::Refused(Some(Box::new(expected.clone())));
+    for condition in [Condition::NoItem, Condition::Equals("version", Value::number(8)), Condition::Missing("version")] {
+        assert_eq!(update(raise(), condition).await, refused, "tells what is there");
+    }
+    assert_eq!(engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap().as_ref(), Some(&expected), "a refused update changes nothing");
+    expected.set("version", Value::number(10));
+    assert_eq!(update(raise(), Condition::Equals("version", Value::number(9))).await, Updated::Done(Box::new(expected)));
+    let lock = Key { partition: "a lock".into(), sort: None };
+    let made = engine.update(&LOCKS, lock.clone(), vec![Edit::Set("data", Value::B(vec![0, 255]))], Condition::NoItem).await.unwrap();
+    let Updated::Done(made) = made else { panic!("{made:?}") };
+    assert_eq!(engine.get(&LOCKS, lock).await.unwrap().as_ref(), Some(&*made), "a table without a sort key");
+    assert_eq!((made.len(), made.get("data")), (2, Some(&Value::B(vec![0, 255]))));
+}
+
+pub async fn an_update_that_cannot_be_made_is_invalid_and_changes_nothing<E: Engine>(engine: E) {
+    let before = row("u", "d", "SCHEDULED", "s");
+    engine.put(&BILLING_ACTIVITY, before.clone(), Condition::NoItem).await.unwrap();
+    let whole = |sort: Option<&str>| Key { partition: "u".into(), sort: sort.map(str::to_owned) };
+    for (key, edits) in [
+        (key("u", "d"), vec![Edit::Set("user_id", Value::text("other"))]),
+        (key("u", "d"), vec![Edit::Remove("billing_date")]),
+        (key("u", "d"), vec![Edit::Set("note", Value::text("once")), Edit::Remove("note")]),
+        (key("u", "d"), vec![Edit::Set("note", Value::text("x")), Edit::Add("billing_status", 1)]),
+        (whole(None), vec![Edit::Add("version", 1)]),
+        (whole(Some("")), vec![Edit::Add("version", 1)]),
+    ] {
+        let error = engine.update(&BILLING_ACTIVITY, key.clone(), edits.clone(), Condition::Always).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid(_)), "{key:?} {edits:?}: {error}");
+    }
+    assert_eq!(all(&engine, &BILLING_ACTIVITY).await, [before]);
+}
+
+pub async fn updates_at_once_add_up<E: Engine>(engine: E) {
+    let add = |n: i64| engine.update(&LOCKS, Key { partition: "sum".into(), sort: None }, vec![Edit::Add("n", n)], Condition::Always);
+    let sums = futures::future::join_all((1..=60).map(add)).await;
+    let after = |updated: Updated| match updated {
+        Updated::Done(item) => item.get("n").and_then(Value::as_u64).unwrap(),
+        Updated::Refused(there) => panic!("{there:?}"),
+    };
+    let mut sums: Vec<u64> = sums.into_iter().map(|sum| after(sum.unwrap())).collect();
+    sums.sort_unstable();
+    sums.dedup();
+    assert_eq!((sums.len(), sums.last()), (60, Some(&1830)), "each saw a sum of its own, and the last the whole");
+}
+
+pub async fn an_index_follows_updates<E: Engine>(engine: E) {
+    let found = async |status: &str| {
+        engine
+            .query(Query::index(&BILLING_ACTIVITY, BY_STATUS.name, status))
+            .await
+            .unwrap()
+            .items
+            .iter()
+            .map(Item::to_json)
+            .collect::<Vec<_>>()
+    };
+    let update = async |edits| engine.update(&BILLING_ACTIVITY, key("u", "d"), edits, Condition::Always).await.unwrap();
+    let mut expected = Vec::new();
+    for edits in [
+        vec![Edit::Set("billing_status", Value::text("SCHEDULED"))],
+        vec![Edit::Add("version", 1)],
+        vec![Edit::Set("billing_status", Value::text("ACHSENT")), Edit::Set("subscription_id", Value::text("s"))],
+        vec![Edit::Remove("billing_status")],
+    ] {
+        let Updated::Done(item) = update(edits).await else { panic!("refused") };
+        let status = item.text("billing_status").unwrap_or_default();
+        expected.push((status.to_owned(), found("SCHEDULED").await.len(), found("ACHSENT").await.len()));
+        if !status.is_empty() {
+            assert_eq!(found(status).await, [item.to_json()], "the index has the whole item");
+        }
+    }
+    let told: Vec<_> = expected.iter().map(|(status, scheduled, sent)| (status.as_str(), *scheduled, *sent)).collect();
+    assert_eq!(told, [("SCHEDULED", 1, 0), ("SCHEDULED", 1, 0), ("ACHSENT", 0, 1), ("", 0, 0)]);
+    let by_id = engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, "s")).await.unwrap();
+    assert_eq!(by_id.items.len(), 1);
 }
 
 pub async fn every_kind_of_value_comes_back<E: Engine>(engine: E) {

@@ -2,7 +2,7 @@
 
 use dues_events::Item;
 use dues_store::table::Table;
-use dues_store::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use dues_store::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,6 +63,13 @@ impl<E: Engine> Engine for Faulty<E> {
         let written = self.inner.delete(table, key, condition).await?;
         self.spend()?;
         Ok(written)
+    }
+
+    async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
+        self.alive()?;
+        let updated = self.inner.update(table, key, edits, condition).await?;
+        self.spend()?;
+        Ok(updated)
     }
 
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {

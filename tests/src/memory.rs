@@ -2,7 +2,7 @@
 
 use dues_events::{Item, Value};
 use dues_store::table::Table;
-use dues_store::{Condition, Cursor, Engine, Key, Page, Query, StoreError, Written};
+use dues_store::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -103,12 +103,49 @@ impl Engine for Memory {
         }))
     }
 
+    async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
+        Edit::check(table, &edits)?;
+        self.with(table, |rows| {
+            let there = rows.get(&place(&key));
+            if !holds(&condition, there) {
+                return Ok(Updated::Refused(there.cloned().map(Box::new)));
+            }
+            let mut item = there.cloned().unwrap_or_else(|| keys_only(table, &key));
+            for edit in edits {
+                match edit {
+                    Edit::Set(name, value) => item.set(name, value),
+                    Edit::Add(name, number) => {
+                        let wrong = || StoreError::Invalid(format!("{name} is no whole number"));
+                        let before = match item.get(name) {
+                            Some(Value::N(text)) => text.parse::<i64>().map_err(|_| wrong())?,
+                            Some(_) => return Err(wrong()),
+                            None => 0,
+                        };
+                        item.set(name, Value::N((before + number).to_string()));
+                    }
+                    Edit::Remove(name) => drop(item.remove(name)),
+                }
+            }
+            Key::of(table, &item)?;
+            rows.insert(place(&key), item.clone());
+            Ok(Updated::Done(Box::new(item)))
+        })
+    }
+
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
         for (table, item) in items {
             self.put(table, item, Condition::Always).await?;
         }
         Ok(Vec::new())
     }
+}
+
+fn keys_only(table: &'static Table, key: &Key) -> Item {
+    let names = [Some(table.partition), table.sort].into_iter().flatten();
+    names
+        .zip([Some(&key.partition), key.sort.as_ref()].into_iter().flatten())
+        .map(|(name, text)| (name.into(), Value::text(text)))
+        .collect()
 }
 
 fn keys(table: &Table, item: &Item) -> [String; 2] {

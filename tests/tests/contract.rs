@@ -34,6 +34,10 @@ macro_rules! on_every_engine {
 
 on_every_engine! {
     conditions_decide_whether_a_write_happens,
+    an_update_changes_what_it_names_and_makes_what_is_missing,
+    an_update_that_cannot_be_made_is_invalid_and_changes_nothing,
+    updates_at_once_add_up,
+    an_index_follows_updates,
     every_kind_of_value_comes_back,
     a_missing_key_is_refused,
     partitions_are_read_in_pages_both_ways,

@@ -5,7 +5,7 @@
 use dues_events::{GoTime, Record, Status};
 use dues_store::embedded::Embedded;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
-use dues_store::{Condition, Engine as _, Key};
+use dues_store::{Condition, Edit, Engine as _, Key, Updated};
 use dues_tests::engines;
 use dues_tests::world::{context, deliver, dump, membership, monthly, payment, records, store, t};
 
@@ -39,6 +39,25 @@ async fn every_change_of_the_primary_table_is_logged_with_both_images() {
     assert_eq!(engine.changes(changes[2].seq, 100).unwrap(), [], "a write that changes nothing is no change");
     assert_eq!(engine.trim_changes(changes[1].seq).await.unwrap(), 2);
     assert_eq!(engine.changes(0, 100).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_update_is_logged_like_any_other_change() {
+    let (engine, _folder) = engines::embedded();
+    let update = async |edits, condition| {
+        let key = Key { partition: "u".into(), sort: Some("d".into()) };
+        engine.update(&BILLING_ACTIVITY, key, edits, condition).await.unwrap()
+    };
+    let Updated::Done(first) = update(vec![Edit::Add("version", 1)], Condition::NoItem).await else { panic!("refused") };
+    let Updated::Done(second) = update(vec![Edit::Add("version", 1)], Condition::Always).await else { panic!("refused") };
+    update(vec![Edit::Add("version", 0), Edit::Remove("no_such")], Condition::Always).await;
+    update(vec![Edit::Add("version", 1)], Condition::NoItem).await;
+    let told: Vec<_> = engine.changes(0, 100).unwrap().into_iter().map(|change| (change.old, change.new)).collect();
+    assert_eq!(
+        told,
+        [(None, Some((*first).clone())), (Some(*first), Some(*second))],
+        "neither a refused update nor one that changes nothing"
+    );
 }
 
 #[tokio::test]

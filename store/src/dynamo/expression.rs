@@ -1,10 +1,10 @@
-//! Conditions as DynamoDB's expression text, with placeholders for every name and value.
+//! Conditions and edits as DynamoDB's expression text, with placeholders for every name and value.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 
 use super::convert;
-use crate::engine::Condition;
+use crate::engine::{Condition, Edit};
 use crate::table::Table;
 use dues_events::Value;
 
@@ -28,6 +28,22 @@ impl Expression {
             Condition::All(all) => self.join(all, " AND ", table)?,
             Condition::Any(any) => self.join(any, " OR ", table)?,
         })
+    }
+
+    /// The text of an update: one clause for each kind of edit; `None` where there is nothing to do.
+    pub(super) fn edits(&mut self, edits: &[Edit]) -> Option<String> {
+        let [mut set, mut add, mut remove] = [const { Vec::new() }; 3];
+        for edit in edits {
+            let name = self.name(edit.name());
+            match edit {
+                Edit::Set(_, value) => set.push(format!("{name} = {}", self.value(value))),
+                Edit::Add(_, number) => add.push(format!("{name} {}", self.value(&Value::N(number.to_string())))),
+                Edit::Remove(_) => remove.push(name),
+            }
+        }
+        let clauses = [("SET", set), ("ADD", add), ("REMOVE", remove)].into_iter().filter(|(_, parts)| !parts.is_empty());
+        let clauses: Vec<String> = clauses.map(|(word, parts)| format!("{word} {}", parts.join(", "))).collect();
+        (!clauses.is_empty()).then(|| clauses.join(" "))
     }
 
     fn join(&mut self, conditions: &[Condition], word: &str, table: &Table) -> Option<String> {

@@ -2,10 +2,11 @@
 
 use dues_events::{Item, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use rust_decimal::Decimal;
 use uuid::Uuid;
 
 use super::codec;
-use crate::engine::{Condition, Key, StoreError};
+use crate::engine::{Condition, Edit, Key, StoreError};
 use crate::table::Table;
 
 /// An encoded item with its keys.
@@ -77,6 +78,31 @@ impl Row {
     }
 }
 
+/// Changes an item as the edits say.
+pub(crate) fn edit(item: &mut Item, edits: Vec<Edit>) -> Result<(), StoreError> {
+    for edit in edits {
+        match edit {
+            Edit::Set(name, value) => item.set(name, value),
+            Edit::Add(name, number) => {
+                let sum = sum(item.get(name), number).ok_or_else(|| StoreError::Invalid(format!("{number} cannot be added to {name}")))?;
+                item.set(name, sum);
+            }
+            Edit::Remove(name) => drop(item.remove(name)),
+        }
+    }
+    Ok(())
+}
+
+/// The sum as DynamoDB writes it, without zeros at the end.
+fn sum(there: Option<&Value>, number: i64) -> Option<Value> {
+    let there = match there {
+        None => Decimal::ZERO,
+        Some(Value::N(there)) => there.parse().ok()?,
+        Some(_) => return None,
+    };
+    Some(Value::N(there.checked_add(number.into())?.normalize().to_string()))
+}
+
 /// Puts the keys back that stand in columns.
 pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<Item, StoreError> {
     let mut item = codec::decode(bytes).map_err(|e| StoreError::Invalid(format!("{} {pk}/{sk}: {e}", table.name)))?;
@@ -128,7 +154,7 @@ fn order(there: &Value, wanted: &Value) -> Option<std::cmp::Ordering> {
     match (there, wanted) {
         (Value::S(a), Value::S(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         (Value::N(a), Value::N(b)) if a == b => Some(std::cmp::Ordering::Equal),
-        (Value::N(a), Value::N(b)) => Some(a.parse::<rust_decimal::Decimal>().ok()?.cmp(&b.parse().ok()?)),
+        (Value::N(a), Value::N(b)) => Some(a.parse::<Decimal>().ok()?.cmp(&b.parse().ok()?)),
         (Value::B(a), Value::B(b)) => Some(a.cmp(b)),
         (_, _) => None,
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::Damaged;
-use super::row::{IndexKey, Row, holds, item};
+use super::row::{IndexKey, Row, edit, holds, item};
 use super::schema::Statements;
-use crate::engine::{Condition, Key, StoreError, Written};
+use crate::engine::{Condition, Edit, Key, StoreError, Updated, Written};
 use crate::table::{self, Table};
 
 /// How many operations one transaction takes at the most.
@@ -114,58 +114,91 @@ impl Writer {
     }
 
     pub(crate) fn put(&self, row: &Row, condition: &Condition) -> Result<Written, Fault> {
-        let sql = self.statements(row.table);
         // The commonest write is a new history row: one statement when nothing is in its way.
-        if *condition == Condition::NoItem && self.insert(sql, row)? {
-            self.log(row.table, &row.pk, &row.sk, None, Some(&row.bytes))?;
+        if *condition == Condition::NoItem && self.create(row)? {
             return Ok(Written::Done);
         }
-        let mut find = self.db.prepare_cached(&sql.find)?;
+        let mut find = self.db.prepare_cached(&self.statements(row.table).find)?;
         let mut found = find.query(params![row.pk, row.sk])?;
         let Some(there) = found.next()? else {
             drop(found);
             if !holds(condition, None)? {
                 return Ok(Written::Refused(None));
             }
-            self.insert(sql, row)?;
-            self.log(row.table, &row.pk, &row.sk, None, Some(&row.bytes))?;
+            self.create(row)?;
             return Ok(Written::Done);
         };
         let id: i64 = there.get(0)?;
         let old = there.get_ref(1)?.as_blob().map_err(|_| Damaged)?;
         if !holds(condition, Some(old))? {
-            return refused(row.table, &row.pk, &row.sk, old);
+            return Ok(Written::Refused(Some(Box::new(item(row.table, &row.pk, &row.sk, old).map_err(Fault::Own)?))));
         }
         // The log first: it takes the old image from the statement that is still open.
         self.log(row.table, &row.pk, &row.sk, Some(old), Some(&row.bytes))?;
         let mask = row.changed_indexes(old)?;
         drop(found);
-        let keys = row.index_keys.chunks(2).enumerate().filter(|(n, _)| mask & (1 << n) != 0).flat_map(|(_, keys)| keys);
-        let values = keys.map(|key| key as &dyn ToSql).chain([&row.bytes as &dyn ToSql, &id]);
-        self.db.prepare_cached(&sql.update[mask])?.execute(rusqlite::params_from_iter(values))?;
+        self.replace(id, row, mask)?;
         Ok(Written::Done)
     }
 
-    fn insert(&self, sql: &Statements, row: &Row) -> rusqlite::Result<bool> {
+    pub(crate) fn update(&self, table: &'static Table, key: &Key, edits: Vec<Edit>, condition: &Condition) -> Result<Updated, Fault> {
+        let sk = key.sort.as_deref().unwrap_or_default();
+        let there = self.find(table, &key.partition, sk)?;
+        let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
+        // Without a row this is an item that has only its keys.
+        let mut image = Box::new(item(table, &key.partition, sk, old.unwrap_or_default()).map_err(Fault::Own)?);
+        if !holds(condition, old)? {
+            return Ok(Updated::Refused(old.map(|_| image)));
+        }
+        edit(&mut image, edits).map_err(Fault::Own)?;
+        let row = Row::new(table, &image).map_err(Fault::Own)?;
+        match &there {
+            None => drop(self.create(&row)?),
+            Some((id, old)) => {
+                let mask = row.changed_indexes(old)?;
+                self.log(table, &row.pk, &row.sk, Some(old), Some(&row.bytes))?;
+                self.replace(*id, &row, mask)?;
+            }
+        }
+        Ok(Updated::Done(image))
+    }
+
+    /// The row at a key: its id and its bytes.
+    fn find(&self, table: &'static Table, pk: &str, sk: &str) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+        let sql = &self.statements(table).find;
+        self.db.prepare_cached(sql)?.query_row(params![pk, sk], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+    }
+
+    /// Writes a new row, unless its key is taken.
+    fn create(&self, row: &Row) -> rusqlite::Result<bool> {
         let keys = row.index_keys.iter().map(|key: &IndexKey| key as &dyn ToSql);
         let values = [&row.pk as &dyn ToSql, &row.sk].into_iter().chain(keys).chain([&row.bytes as &dyn ToSql]);
-        Ok(self.db.prepare_cached(&sql.insert)?.execute(rusqlite::params_from_iter(values))? == 1)
+        let sql = &self.statements(row.table).insert;
+        let created = self.db.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? == 1;
+        if created {
+            self.log(row.table, &row.pk, &row.sk, None, Some(&row.bytes))?;
+        }
+        Ok(created)
+    }
+
+    /// Writes over the row with that id; the mask tells which index keys are others than before.
+    fn replace(&self, id: i64, row: &Row, mask: usize) -> rusqlite::Result<()> {
+        let keys = row.index_keys.chunks(2).enumerate().filter(|(n, _)| mask & (1 << n) != 0).flat_map(|(_, keys)| keys);
+        let values = keys.map(|key| key as &dyn ToSql).chain([&row.bytes as &dyn ToSql, &id]);
+        let sql = &self.statements(row.table).update[mask];
+        self.db.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values)).map(drop)
     }
 
     pub(crate) fn delete(&self, table: &'static Table, key: &Key, condition: &Condition) -> Result<Written, Fault> {
-        let sql = self.statements(table);
         let sk = key.sort.as_deref().unwrap_or_default();
-        let there: Option<(i64, Vec<u8>)> =
-            self.db.prepare_cached(&sql.find)?.query_row(params![key.partition, sk], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let there = self.find(table, &key.partition, sk)?;
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
         if !holds(condition, old)? {
-            return match old {
-                Some(old) => refused(table, &key.partition, sk, old),
-                None => Ok(Written::Refused(None)),
-            };
+            let image = old.map(|old| item(table, &key.partition, sk, old)).transpose().map_err(Fault::Own)?;
+            return Ok(Written::Refused(image.map(Box::new)));
         }
         if let Some((id, old)) = &there {
-            self.db.prepare_cached(&sql.delete)?.execute([id])?;
+            self.db.prepare_cached(&self.statements(table).delete)?.execute([id])?;
             self.log(table, &key.partition, sk, Some(old), None)?;
         }
         Ok(Written::Done)
@@ -246,10 +279,6 @@ impl ToSql for Borrowed<'_> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         Ok(rusqlite::types::ToSqlOutput::Borrowed(self.0))
     }
-}
-
-fn refused(table: &Table, pk: &str, sk: &str, old: &[u8]) -> Result<Written, Fault> {
-    Ok(Written::Refused(Some(Box::new(item(table, pk, sk, old).map_err(Fault::Own)?))))
 }
 
 pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
