@@ -9,7 +9,7 @@ use dues_processors::{Context, Counts, Incoming};
 use dues_projections::billing_record::replay;
 use dues_store::embedded::Embedded;
 use dues_store::table::BILLING_ACTIVITY;
-use dues_store::{Clock, Engine as _, Store};
+use dues_store::{Clock, Engine as _, Store, SystemClock};
 use futures::future::BoxFuture;
 use rust_decimal::Decimal;
 use serde_json::json;
@@ -213,6 +213,10 @@ impl Simulated {
 impl Clock for Simulated {
     fn now(&self) -> Time {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {

@@ -2,13 +2,15 @@
 
 use dues_events::Time;
 use futures::future::BoxFuture;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Tells the time and waits.
 pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> Time;
+    /// How long ago some fixed moment was. It only grows, and never jumps when somebody sets the time: what lasts is measured with this.
+    fn uptime(&self) -> Duration;
     /// Waits.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
@@ -31,6 +33,11 @@ impl SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Time {
         std::time::SystemTime::now().into()
+    }
+
+    fn uptime(&self) -> Duration {
+        static START: OnceLock<Instant> = OnceLock::new();
+        START.get_or_init(Instant::now).elapsed()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

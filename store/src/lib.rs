@@ -5,6 +5,7 @@
 pub mod clock;
 pub mod commit;
 pub mod engine;
+pub mod lock;
 pub mod pages;
 pub mod parked;
 pub mod sweep;
@@ -23,4 +24,5 @@ pub use billing::Store;
 pub use clock::{Clock, SharedClock, SystemClock};
 pub use commit::{CommitError, Committed};
 pub use engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+pub use lock::{Acquired, Held, Lock, Locks};
 pub use table::Table;

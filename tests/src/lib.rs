@@ -7,6 +7,7 @@ pub mod contract;
 pub mod dynoxide;
 pub mod engines;
 pub mod faulty;
+pub mod manual;
 pub mod memory;
 pub mod ministack;
 pub mod world;

@@ -5,7 +5,7 @@ use dues_events::{Item, Record, Time, UserId};
 use dues_processors::redrive::process_stream;
 use dues_processors::{Context, Counts, Fate, Incoming};
 use dues_store::table::{BILLING_ACTIVITY, HISTORY, PARKED, Table};
-use dues_store::{Clock, Engine, SharedClock, Store};
+use dues_store::{Clock, Engine, SharedClock, Store, SystemClock};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,6 +19,10 @@ pub struct Standing(pub Time);
 impl Clock for Standing {
     fn now(&self) -> Time {
         self.0
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
