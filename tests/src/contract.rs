@@ -71,6 +71,13 @@ pub async fn conditions_decide_whether_a_write_happens<E: Engine>(engine: E) {
         (Condition::All(vec![Condition::Missing("no_such"), Condition::Equals("version", Value::number(8))]), false),
         (Condition::Any(vec![Condition::NoItem, Condition::Equals("billing_status", Value::text("SCHEDULED"))]), true),
         (Condition::Any(vec![Condition::NoItem, Condition::Missing("version")]), false),
+        (Condition::All(vec![Condition::Any(vec![Condition::Missing("no_such")])]), true),
+        (Condition::All(vec![Condition::Always, Condition::Missing("version")]), false),
+        (Condition::All(vec![Condition::Missing("no_such"), Condition::Any(vec![Condition::Equals("version", Value::number(9))])]), true),
+        (
+            Condition::Any(vec![Condition::NoItem, Condition::All(vec![Condition::Missing("no_such"), Condition::Missing("nor_this")])]),
+            true,
+        ),
     ] {
         let written = put(&first, condition.clone()).await;
         assert_eq!(written == Written::Done, holds, "{condition:?}: {written:?}");

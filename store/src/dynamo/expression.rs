@@ -47,8 +47,11 @@ impl Expression {
     }
 
     fn join(&mut self, conditions: &[Condition], word: &str, table: &Table) -> Option<String> {
-        let parts: Vec<String> =
-            conditions.iter().filter_map(|condition| self.render(condition, table)).map(|part| format!("({part})")).collect();
+        let mut parts: Vec<String> = conditions.iter().filter_map(|condition| self.render(condition, table)).collect();
+        // DynamoDB refuses parentheses that it does not need.
+        if parts.len() > 1 {
+            parts.iter_mut().for_each(|part| *part = format!("({part})"));
+        }
         (!parts.is_empty()).then(|| parts.join(word))
     }
 
