@@ -120,7 +120,7 @@ impl<E: Engine> Lock<E> {
         self.held.clone()
     }
 
-    /// Does the work, and beside it says every second that we are there. The work is never cut short: it asks [`Held::is_held`] where it matters.
+    /// Does the work, and beside it sends the heartbeats. The work is never cut short: it asks [`Held::is_held`] where it matters.
     ///
     /// Both run in the task that polls this: work that blocks its thread keeps the heartbeats from being sent.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -199,7 +199,7 @@ impl<E: Engine> Lock<E> {
             // It has not arrived, or not yet.
             Some(row) if ours.iter().any(|known| is_ours(row, known)) => {}
             Some(_) | None => {
-                warn!(key = self.key, "a lock was lost: somebody else has taken over");
+                warn!(key = self.key, "a lock was lost: its row is no longer ours");
                 self.held.over();
             }
         }
