@@ -24,6 +24,9 @@ pub enum Consequence {
 }
 
 impl ReturnCode {
+    /// Insufficient funds.
+    pub const R01: Self = Self(*b"R01");
+
     /// Reads `R01` or `C05`; anything else is not a code.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {

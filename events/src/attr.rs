@@ -87,6 +87,10 @@ names! {
     PROVIDER = "provider";
     /// How many debits were sent for this period.
     ATTEMPTS = "attempts";
+    /// The idempotency key of the latest attempt that was made here.
+    ATTEMPT_KEY = "attempt_key";
+    /// The due date that a reminder was sent for.
+    DUE_NOTICE = "due_notice";
     /// Confirmations of attempts before the current one.
     EARLIER_TRANSACTION_IDS = "earlier_transaction_ids";
     /// The record of the following period.

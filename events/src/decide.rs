@@ -16,8 +16,8 @@
 mod follow;
 
 use crate::ach::Consequence;
-use crate::event::{CancelTime, Event, Happening, Ignored, Paid};
-use crate::ids::{SubscriptionId, TransactionId};
+use crate::event::{Answer, CancelTime, Event, Happening, Ignored, Paid};
+use crate::ids::{AttemptKey, SubscriptionId, TransactionId};
 use crate::record::{Closed, FailedAttempt, Failure, Pause, Payment, Plan, Record, State, Status, UpdatedEvent};
 use crate::time::GoTime;
 
@@ -144,7 +144,7 @@ type Decision = Result<Transition, Rejection>;
 /// A [`Rejection`] where the state table has a dash.
 pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
     match &event.happening {
-        Happening::Sent { transaction_id } => sent(record, event, transaction_id.as_ref()),
+        Happening::Sent { transaction_id, key } => sent(record, event, transaction_id.as_ref(), key.as_ref()),
         Happening::CollectedAtOnce(paid) => collected_at_once(record, event, paid),
         Happening::Failed { transaction_id, failure } => failed(record, event, transaction_id.as_ref(), failure),
         Happening::Settled(paid) => settled(record, event, paid),
@@ -156,6 +156,9 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
         Happening::Waived => waived(record, event),
         Happening::Cancelled => cancelled(record, event),
         Happening::TooOld => too_old(record, event),
+        Happening::Answered { key, answer } => answered(record, event, key, answer),
+        Happening::PauseEnding => pause_ending(record, event),
+        Happening::DueSoon => due_soon(record, event),
         Happening::PlanChanged(plan) => plan_changed(record, event, plan),
         Happening::DowngradeRequested(plan) => downgrade_requested(record, event, plan),
         Happening::CancelRequested(time) => cancel_requested(record, event, *time),
@@ -166,12 +169,13 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
     }
 }
 
-fn sent(record: &Record, event: &Event, transaction: Option<&TransactionId>) -> Decision {
+fn sent(record: &Record, event: &Event, transaction: Option<&TransactionId>, key: Option<&AttemptKey>) -> Decision {
     match &record.state {
         State::Scheduled(_) | State::Error(_) if knows(record, transaction) => ignored(record, Ignored::AttemptKnown),
         State::Scheduled(_) | State::Error(_) => {
             let mut after = attempt(record, event);
             after.state = State::AchSent(transaction.cloned());
+            after.attempt_key = key.cloned();
             applied(after, event)
         }
         State::AchSent(_) => Err(Rejection::AlreadySent),
@@ -333,6 +337,54 @@ fn close(record: &Record, event: &Event, state: fn(Closed) -> State) -> Decision
     }
 }
 
+/// The gateway's answer to an attempt that was made here. It only counts while that attempt waits for it: a settlement may have been
+/// faster, and an answer that comes late must not be taken for that of a later attempt.
+fn answered(record: &Record, event: &Event, key: &AttemptKey, answer: &Answer) -> Decision {
+    match (&record.state, answer) {
+        (State::AchSent(_), _) if record.attempt_key.as_ref() != Some(key) => ignored(record, Ignored::OldAttempt),
+        (State::AchSent(Some(_)), Answer::Accepted { .. }) => ignored(record, Ignored::AttemptKnown),
+        (State::AchSent(None), Answer::Accepted { transaction_id }) => {
+            let mut after = record.clone();
+            after.state = State::AchSent(Some(transaction_id.clone()));
+            applied(after, event)
+        }
+        (State::AchSent(_), Answer::Collected(paid)) => settled(record, event, paid),
+        (State::AchSent(_), Answer::Refused { transaction_id, failure }) => failed(record, event, transaction_id.as_ref(), failure),
+        (
+            State::Scheduled(_)
+            | State::Error(_)
+            | State::Paused(_)
+            | State::Completed(_)
+            | State::Waived(_)
+            | State::Cancelled(_)
+            | State::PausedSkipped(..)
+            | State::Refunded(_)
+            | State::Stale(_),
+            Answer::Accepted { .. } | Answer::Collected(_) | Answer::Refused { .. },
+        ) => ignored(record, Ignored::OldAttempt),
+    }
+}
+
+fn pause_ending(record: &Record, event: &Event) -> Decision {
+    match &record.state {
+        State::Paused(_) => tagged(record.clone(), event, UpdatedEvent::PausePendingResume),
+        State::Scheduled(_) | State::AchSent(_) | State::Error(_) | State::Completed(_) => Err(Rejection::NotPaused(record.status())),
+        State::Waived(_) | State::Cancelled(_) | State::PausedSkipped(..) | State::Refunded(_) | State::Stale(_) => ended(record),
+    }
+}
+
+fn due_soon(record: &Record, event: &Event) -> Decision {
+    match &record.state {
+        State::Scheduled(_) => {
+            let mut after = record.clone();
+            after.due_notice = Some(record.billing_date.clone());
+            applied(after, event)
+        }
+        State::AchSent(_) | State::Error(_) | State::Paused(_) | State::Completed(_) => ignored(record, Ignored::NothingOpen),
+        State::Waived(_) | State::Cancelled(_) | State::PausedSkipped(..) | State::Refunded(_) | State::Stale(_) => ended(record),
+    }
+}
+
 fn plan_changed(record: &Record, event: &Event, plan: &Plan) -> Decision {
     match &record.state {
         State::Scheduled(_) | State::Paused(_) => {
@@ -412,9 +464,14 @@ fn superseded(record: &Record, event: &Event, by: &SubscriptionId) -> Decision {
     }
 }
 
-/// Whether the event speaks of another transaction than the record's current one.
+/// Whether the event speaks of another transaction than the record's current one. While the current one has no name yet, those before
+/// it are still known by theirs.
 fn is_other(record: &Record, transaction: Option<&TransactionId>) -> bool {
-    matches!((record.state.transaction_id(), transaction), (Some(current), Some(named)) if current != named)
+    match (record.state.transaction_id(), transaction) {
+        (Some(current), Some(named)) => current != named,
+        (None, Some(named)) => record.earlier.contains(named),
+        (Some(_) | None, None) => false,
+    }
 }
 
 /// Whether the record has met that transaction before.
@@ -427,6 +484,7 @@ fn knows(record: &Record, transaction: Option<&TransactionId>) -> bool {
 fn attempt(record: &Record, event: &Event) -> Record {
     let mut after = record.clone();
     after.attempts = record.attempts.saturating_add(1);
+    after.attempt_key = None;
     after.earlier.extend(record.state.transaction_id().cloned());
     if after.initial_run_date.is_none() {
         after.initial_run_date = Some(GoTime::trimmed(event.at));

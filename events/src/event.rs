@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::ids::{EventId, SubscriptionId, TransactionId};
+use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
 use crate::item::Item;
 use crate::record::{Failure, Plan, Process, Receipt};
 use crate::stamp::Stamp;
@@ -34,6 +34,8 @@ pub enum Happening {
     Sent {
         /// Its confirmation.
         transaction_id: Option<TransactionId>,
+        /// Set when it was made here: the gateway is called after this is on record.
+        key: Option<AttemptKey>,
     },
     /// The processor collected without a settlement to wait for.
     CollectedAtOnce(Paid),
@@ -74,6 +76,17 @@ pub enum Happening {
     /// The record is past the age at which dues are still collected.
     TooOld,
 
+    /// The gateway answered an attempt that was made here.
+    Answered {
+        /// Which attempt.
+        key: AttemptKey,
+        /// What it said.
+        answer: Answer,
+    },
+    /// The pause is about to end.
+    PauseEnding,
+    /// The member was reminded of the due date.
+    DueSoon,
     /// The open record takes another plan now.
     PlanChanged(Plan),
     /// The next record shall take another plan.
@@ -97,6 +110,25 @@ pub enum CancelTime {
     PeriodEnd,
     /// As soon as no money is in flight.
     Now,
+}
+
+/// What a payment gateway says to a debit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is on its way; the outcome comes as a settlement.
+    Accepted {
+        /// Its confirmation, which settlements will name.
+        transaction_id: TransactionId,
+    },
+    /// The money is there.
+    Collected(Paid),
+    /// There is no debit.
+    Refused {
+        /// Its confirmation, if it got as far as that.
+        transaction_id: Option<TransactionId>,
+        /// Why.
+        failure: Failure,
+    },
 }
 
 /// A payment that arrived.
@@ -131,6 +163,8 @@ pub enum Ignored {
     OlderMembership,
     /// The record is there already.
     AlreadyThere,
+    /// The gateway was asked, and what it did is not known.
+    AnswerUnknown,
 }
 
 impl Ignored {
@@ -148,9 +182,13 @@ impl Ignored {
             Self::NoPendingCancel => "no cancellation pending",
             Self::OlderMembership => "membership began anew since",
             Self::AlreadyThere => "already there",
+            Self::AnswerUnknown => "the gateway's answer is not known",
         }
     }
 }
+
+/// What the `source` of an event begins with that this program makes itself.
+pub const OWN_SOURCE: &str = "dues ";
 
 impl Event {
     /// An event that this program makes itself, with a name that any of its makers would give it.
@@ -158,5 +196,13 @@ impl Event {
     pub fn own(id: EventId, at: Time, source: &'static str, happening: Happening) -> Self {
         let stamp = Stamp::new(&id, &[]);
         Self { id, at, source: source.into(), happening, process: None, stamp, data: Item::new() }
+    }
+
+    /// An event that one worker makes at a moment of its own. Two workers that make the same one at once make different ones under
+    /// one id: a record takes only the first.
+    #[must_use]
+    pub fn made(id: EventId, at: Time, source: &'static str, process: Option<Process>, happening: Happening) -> Self {
+        let stamp = Stamp::new(&id, &[&at.to_rfc3339(), process.as_ref().map_or("", Process::as_str)]);
+        Self { id, at, source: source.into(), happening, process, stamp, data: Item::new() }
     }
 }

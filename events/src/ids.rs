@@ -58,6 +58,19 @@ text_id!(
     TransactionId
 );
 
+text_id!(
+    /// What makes a debit at the payment gateway happen once: the same for every try of one attempt.
+    AttemptKey
+);
+
+impl AttemptKey {
+    /// The key of the n-th attempt at a record.
+    #[must_use]
+    pub fn of(subscription: &SubscriptionId, attempt: u32) -> Self {
+        format!("{subscription}-{attempt}").into()
+    }
+}
+
 /// The namespace of every `subscription_id` made here.
 const NAMESPACE: Uuid = Uuid::from_u128(0x8d6f_2d4e_7a1b_5c93_9e42_51c8_0a6b_7f10);
 

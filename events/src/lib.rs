@@ -12,6 +12,7 @@
 pub mod ach;
 pub mod attr;
 pub mod calendar;
+pub mod collect;
 pub mod decide;
 pub mod event;
 pub mod ids;
@@ -25,7 +26,7 @@ pub mod wire;
 
 pub use decide::{Outcome, Rejection, Transition, decide};
 pub use event::{Event, Happening};
-pub use ids::{EventId, SubscriptionId, TransactionId, UserId};
+pub use ids::{AttemptKey, EventId, SubscriptionId, TransactionId, UserId};
 pub use item::{Item, Value};
 pub use money::Money;
 pub use record::{Record, State, Status};

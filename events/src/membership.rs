@@ -253,6 +253,8 @@ fn first_record(records: &[Record], event: &MembershipEvent, new: &NewMembership
         member_since: Some(GoTime::trimmed(event.at)),
         provider: new.provider,
         attempts: 0,
+        attempt_key: None,
+        due_notice: None,
         earlier: Vec::new(),
         next: None,
         cancel_at: None,

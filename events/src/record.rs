@@ -6,7 +6,7 @@ mod status;
 
 use crate::ach::ReturnCode;
 use crate::calendar::{BillingWeek, Schedule, Term, billing_period};
-use crate::ids::{SubscriptionId, TransactionId, UserId};
+use crate::ids::{AttemptKey, SubscriptionId, TransactionId, UserId};
 use crate::item::Item;
 use crate::money::Money;
 use crate::stamp::Applied;
@@ -53,6 +53,10 @@ pub struct Record {
     pub provider: Option<Provider>,
     /// How many debits were sent.
     pub attempts: u32,
+    /// The key under which the latest attempt was made here; none when another service made it.
+    pub attempt_key: Option<AttemptKey>,
+    /// The due date that the member was reminded of.
+    pub due_notice: Option<GoTime>,
     /// Confirmations of the attempts before the current one.
     pub earlier: Vec<TransactionId>,
     /// The following period's record, once this one has been attempted.
@@ -260,6 +264,24 @@ impl Record {
     #[must_use]
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Scheduled(_) | State::Error(_) | State::Paused(_))
+    }
+
+    /// The attempt whose answer is not known: it was meant to be made here, and nobody has written down what the gateway said.
+    #[must_use]
+    pub fn in_doubt(&self) -> Option<&AttemptKey> {
+        match &self.state {
+            State::AchSent(None) => self.attempt_key.as_ref(),
+            State::AchSent(Some(_))
+            | State::Scheduled(_)
+            | State::Completed(_)
+            | State::Error(_)
+            | State::Waived(_)
+            | State::Cancelled(_)
+            | State::Paused(_)
+            | State::PausedSkipped(..)
+            | State::Refunded(_)
+            | State::Stale(_) => None,
+        }
     }
 
     /// Whether it makes its user an active member: open, in flight, or paid.

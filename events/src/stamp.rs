@@ -80,7 +80,9 @@ impl Stamp {
         })
     }
 
-    fn same_event(&self, other: &Self) -> bool {
+    /// Whether both stand for one event with one content, whatever became of it where.
+    #[must_use]
+    pub fn same_event(&self, other: &Self) -> bool {
         self.id == other.id && self.content == other.content
     }
 }

@@ -3,6 +3,7 @@
 //! Unknown fields are kept out of the way. A missing or malformed required field is an error that names the field.
 
 pub mod memberships;
+pub mod signals;
 pub mod site_payments;
 
 use serde::Deserialize;

@@ -47,7 +47,7 @@ fn paid(id: &str) -> Paid {
 /// The columns of the table; `id` names the transaction that they speak of.
 fn happening(column: &str, id: &str) -> Happening {
     match column {
-        "sent" => Happening::Sent { transaction_id: transaction(&format!("{id}-new")) },
+        "sent" => Happening::Sent { transaction_id: transaction(&format!("{id}-new")), key: None },
         "at once" => Happening::CollectedAtOnce(paid(id)),
         "failed" => Happening::Failed { transaction_id: transaction(id), failure: failure() },
         "settled" => Happening::Settled(paid(id)),
@@ -197,7 +197,7 @@ fn a_settlement_of_another_transaction_is_an_old_attempt_unless_the_money_arrive
 #[test]
 fn a_submission_that_comes_after_its_own_return_does_not_open_the_record_again() {
     let returned = decide(&record_in(Status::Scheduled), &event("a", "2026-02-05T00:00:00Z", happening("failed", "c-7"))).unwrap().record;
-    let sent = Happening::Sent { transaction_id: transaction("c-7") };
+    let sent = Happening::Sent { transaction_id: transaction("c-7"), key: None };
     let done = decide(&returned, &event("b", "2026-02-04T00:00:00Z", sent)).unwrap();
     assert_eq!((done.record.status(), done.outcome), (Status::Error, Outcome::Ignored(Ignored::AttemptKnown)));
 }

@@ -106,6 +106,16 @@ impl<E: Engine> Store<E> {
         Ok(rows)
     }
 
+    /// A user's newest history rows, newest first.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn recent_history(&self, user: &UserId, limit: u32) -> Result<Vec<History>, StoreError> {
+        let query = Query { forward: false, limit: Some(limit), ..Query::partition(&HISTORY, user.as_str()) };
+        let page = self.engine.query(query).await?;
+        Ok(page.items.into_iter().map(History::from_item).collect::<Result<_, _>>()?)
+    }
+
     /// All pages of a query.
     pub(crate) async fn all(&self, mut query: Query) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();

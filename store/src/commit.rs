@@ -87,6 +87,19 @@ impl<E: Engine> Store<E> {
         Ok(committed)
     }
 
+    /// Finishes what any of a user's records owes.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn pay_all_debts(&self, user: &mut UserRecords) -> Result<(), CommitError> {
+        let owing: Vec<SubscriptionId> =
+            user.records.iter().filter(|record| owes(user, record)).map(|record| record.subscription_id.clone()).collect();
+        for id in owing {
+            self.pay_debts(user, &id).await?;
+        }
+        Ok(())
+    }
+
     /// Finishes what a record owes: the next period's record, a cancellation that waited for its debit. Costs nothing when nothing is owed,
     /// because the user's records are at hand.
     ///
@@ -96,8 +109,10 @@ impl<E: Engine> Store<E> {
         let Some(record) = user.get(id).cloned() else { return Ok(()) };
         for debt in owed(&record) {
             match debt {
-                Owed::Next(next, event) => {
+                Owed::Next(mut next, event) => {
                     if !has_next(user, &record, &next.subscription_id) {
+                        // A bar came after the record that follows was promised: it is for the user, and goes on from record to record.
+                        next.bar = next.bar.or_else(|| user.records.iter().find_map(|record| record.bar.clone()));
                         self.create(user, *next, &event).await?;
                     }
                 }
@@ -168,30 +183,43 @@ impl<E: Engine> Store<E> {
 
     /// The protocol itself.
     async fn commit(&self, mut current: Box<Record>, event: &Event, redriving: bool) -> Result<(Box<Record>, Committed), CommitError> {
+        let mut overtaken: Option<Box<History>> = None;
         for _ in 0..RACES {
             match current.applied.seen(&event.stamp) {
                 Seen::Same { .. } => return Ok((current, Committed::Duplicate)),
-                Seen::Different => return Err(Rejection::DifferentContent.into()),
+                Seen::Different => return self.give_up(overtaken, Rejection::DifferentContent).await,
                 Seen::Parked if !redriving => return Ok((current, Committed::Parked)),
                 Seen::Never | Seen::Parked if current.applied.len() >= MOST_EVENTS => return Err(Rejection::TooManyEvents.into()),
                 Seen::Never | Seen::Parked => {}
             }
-            let transition = decide(&current, event)?;
+            let transition = match decide(&current, event) {
+                Ok(transition) => transition,
+                Err(rejection) => return self.give_up(overtaken, rejection).await,
+            };
             let (committed, outcome) = match transition.outcome {
                 Outcome::Applied => (Committed::Applied, APPLIED_OUTCOME.to_owned()),
                 Outcome::Ignored(reason) => (Committed::Ignored(reason), format!("ignored: {}", reason.as_str())),
             };
             if let Some(row) = self.write_history(history_row(transition.record, current.version, event, outcome), event).await? {
                 let after = Box::new(row.onto(Some(&current)));
-                drop(row);
                 if self.replace(&current, &after).await? == Written::Done {
                     return Ok((after, committed));
                 }
+                overtaken = Some(row);
             }
             tracing::debug!(subscription = %current.subscription_id, event = %event.id, "lost a race for the primary row");
             *current = Box::pin(self.reread(&current)).await?;
         }
         Err(StoreError::Contended(RACES).into())
+    }
+
+    /// An event that was overtaken and cannot happen any more: the history row that it had written tells of nothing, and goes. Nobody can commit it,
+    /// because the record has moved past the version that it found.
+    async fn give_up<T>(&self, row: Option<Box<History>>, rejection: Rejection) -> Result<T, CommitError> {
+        if let Some(row) = row {
+            self.take_back(&row).await?;
+        }
+        Err(rejection.into())
     }
 
     /// The same for a record that is not there yet: the compare-and-set is "nobody has it".
@@ -210,6 +238,10 @@ impl<E: Engine> Store<E> {
                 Written::Refused(Some(there)) => {
                     let there = Record::from_item(*there).map_err(StoreError::from)?;
                     if there.subscription_id == record.subscription_id {
+                        // Somebody else created it, from a history row of their own: ours tells of nothing.
+                        if there.version == after.version && there.last_run_date != after.last_run_date {
+                            self.take_back(&row).await?;
+                        }
                         return Ok((there, Committed::Duplicate));
                     }
                     // Another record of the user has that due date: this one goes an hour later.
@@ -234,10 +266,9 @@ impl<E: Engine> Store<E> {
             condition = Condition::NoItem;
             let Some(there) = there else { continue };
             let there = Box::new(History::from_item(*there).map_err(StoreError::from)?);
-            // A row that tells of the same event's refusal is committed, and another row.
-            let same = there.event_id.as_ref() == Some(&event.id)
-                && there.record.subscription_id == row.record.subscription_id
-                && there.stamp.is_some_and(|stamp| stamp.parked == event.stamp.parked);
+            // A row that tells of the same event's refusal is committed, and another row; so is one of the same id with other content.
+            let same = there.record.subscription_id == row.record.subscription_id
+                && there.stamp.is_some_and(|stamp| stamp.same_event(&event.stamp) && stamp.parked == event.stamp.parked);
             if !same {
                 at += TimeDelta::nanoseconds(1);
                 continue;

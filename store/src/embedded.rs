@@ -140,6 +140,11 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     if pragma("user_version")? != schema::FORMAT {
         return Err(StoreError::Invalid(format!("its format is {}, this program reads {}", pragma("user_version")?, schema::FORMAT)));
     }
+    // A file of an earlier version has fewer tables: the new ones are added, empty.
+    let tables = db.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| row.get::<_, usize>(0)).map_err(sql)?;
+    if tables < schema::tables() {
+        db.execute_batch(&format!("BEGIN IMMEDIATE; {} COMMIT", schema::create())).map_err(sql)?;
+    }
     Ok(db)
 }
 
@@ -287,11 +292,16 @@ fn read_page(
         seen += 1;
         let text = |n| row.get_ref(n).and_then(|value| value.as_str().map_err(Into::into));
         let bytes = row.get_ref(3)?.as_blob().map_err(|_| codec::Damaged)?;
-        let item = row::item(table, text(1)?, text(2)?, bytes).map_err(Fault::Own)?;
+        let (pk, sk) = (text(1)?, text(2)?);
+        let passes = row::passes(filter, table, pk, sk, bytes)?;
+        if !passes && seen < limit {
+            continue;
+        }
+        let item = row::item(table, pk, sk, bytes).map_err(Fault::Own)?;
         if seen == limit {
             last = Some(cursor(table, index, row.get(0)?, &item));
         }
-        if row::passes(filter, table, &item).map_err(Fault::Own)? {
+        if passes {
             page.items.push(item);
         }
     }

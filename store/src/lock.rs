@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dues_events::{Item, UserId, Value};
-use uuid::Uuid;
+use uuid::Builder;
 
 use crate::clock::SharedClock;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
@@ -191,9 +191,15 @@ fn is_ours(row: &Item, version: &str) -> bool {
 /// This process, as long as it lives.
 fn owner() -> &'static str {
     static OWNER: OnceLock<String> = OnceLock::new();
-    OWNER.get_or_init(|| Uuid::new_v4().to_string())
+    OWNER.get_or_init(random)
 }
 
 fn new_version() -> String {
-    Uuid::new_v4().to_string()
+    random()
+}
+
+/// Different for every caller, here and elsewhere. It need not be hard to guess, so the generator that is there anyway is good enough, and
+/// the operating system's, which would come with a second version of its crate, is not needed.
+fn random() -> String {
+    Builder::from_random_bytes(fastrand::u128(..).to_le_bytes()).into_uuid().to_string()
 }

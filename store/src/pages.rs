@@ -58,6 +58,25 @@ impl<E: Engine> Store<E> {
         self.status_page(status, Some(from), Some(to), start).await
     }
 
+    /// Everything that has failed and may have to be tried again or given up.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn failed_page(&self, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        self.status_page(Status::Error, None, None, start).await
+    }
+
+    /// Attempts whose answer is not known: ACHSENT without a confirmation, under a key of ours.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn in_doubt_page(&self, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
+        let unnamed = Condition::Equals(attr::TRANSACTION_ID, Value::text(""));
+        let mut page = self.filtered_page(Status::AchSent, None, None, vec![unnamed], start).await?;
+        page.records.retain(|record| record.in_doubt().is_some());
+        Ok(page)
+    }
+
     async fn status_page(
         &self,
         status: Status,
@@ -65,10 +84,20 @@ impl<E: Engine> Store<E> {
         to: Option<Time>,
         start: Option<Cursor>,
     ) -> Result<StatusPage, StoreError> {
+        self.filtered_page(status, from, to, Vec::new(), start).await
+    }
+
+    async fn filtered_page(
+        &self,
+        status: Status,
+        from: Option<Time>,
+        to: Option<Time>,
+        mut filter: Vec<Condition>,
+        start: Option<Cursor>,
+    ) -> Result<StatusPage, StoreError> {
         let day = |time: Option<Time>, slack| {
             Value::text(time.and_then(|t| t.checked_add_signed(slack)).map_or(NaiveDate::MAX, |t| t.date_naive()).to_string())
         };
-        let mut filter = Vec::new();
         if from.is_some() {
             filter.push(Condition::AtLeast(attr::BILLING_DATE, day(from, -SLACK)));
         }

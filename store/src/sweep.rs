@@ -4,6 +4,7 @@
 //! compare-and-set as everybody else, so it may run at any time, also twice, also beside the handlers.
 
 use dues_events::attr;
+use dues_events::event::OWN_SOURCE;
 use dues_events::ids::UserId;
 use dues_events::record::{History, Record};
 
@@ -11,6 +12,7 @@ use crate::billing::Store;
 use crate::commit::CommitError;
 use crate::engine::{Condition, Cursor, Engine, StoreError, Written};
 use crate::table::{BILLING_ACTIVITY, HISTORY};
+use crate::user::UserRecords;
 
 /// What a sweep found and mended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl<E: Engine> Store<E> {
                     continue;
                 }
                 if row.previous_version != current.version {
-                    swept.orphans += 1;
+                    swept.orphans += u64::from(!self.clear_away(row, &current).await?);
                     continue;
                 }
                 let after = row.onto(Some(&current));
@@ -102,6 +104,38 @@ impl<E: Engine> Store<E> {
         }
         swept.paid += (records.records.len() - before) as u64;
         Ok(())
+    }
+
+    /// Finishes what a crash cut short for one user, as far as their newest history rows tell: those that are ahead of their record are committed.
+    /// A worker that is about to change a record does this first, so that what it decides on is the whole truth.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn heal(&self, user: &mut UserRecords, newest: &[History]) -> Result<(), StoreError> {
+        // Oldest first: one may build on the other.
+        for row in newest.iter().rev() {
+            let Some(stamp) = &row.stamp else { continue };
+            let Some(current) = user.get(&row.record.subscription_id).filter(|record| !record.applied.holds(stamp)) else { continue };
+            if row.previous_version != current.version {
+                let current = current.clone();
+                self.clear_away(row, &current).await?;
+                continue;
+            }
+            let after = row.onto(Some(current));
+            if self.replace(current, &after).await? == Written::Done {
+                user.set(after);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the row of an event of our own that was overtaken: no stream brings it again. Tells whether it did.
+    async fn clear_away(&self, row: &History, current: &Record) -> Result<bool, StoreError> {
+        let ours = row.source.starts_with(OWN_SOURCE) && row.previous_version < current.version;
+        if ours {
+            self.take_back(row).await?;
+        }
+        Ok(ours)
     }
 
     /// The first row of a record whose primary row was never written.

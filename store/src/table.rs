@@ -65,8 +65,16 @@ pub const LOCKS: Table = Table { name: "locks", partition: "PartitionKey", sort:
 pub const PARKED: Table =
     Table { name: "dues-parked", partition: "stream", sort: Some("parked_id"), indexes: &[], stream: false, ttl: None };
 
-/// Every table.
+/// Finds the debits of the sandbox that there is still something to tell of.
+pub const PENDING: Index = Index { name: "pending-index", partition: "pending", sort: None };
+
+/// The books of the sandbox gateway. No deployment has it.
+pub const SANDBOX: Table = Table { name: "dues-sandbox", partition: "key", sort: None, indexes: &[PENDING], stream: false, ttl: None };
+
+/// Every table that a deployment has.
 pub const ALL: [&Table; 4] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED];
+/// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
+pub const EMBEDDED: [&Table; 5] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX];
 
 impl Table {
     /// One of its indexes.

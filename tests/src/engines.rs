@@ -31,7 +31,7 @@ pub async fn ministack() -> (Dynamo, ()) {
 }
 
 async fn create_all(engine: &Dynamo) {
-    for table in table::ALL {
+    for table in table::EMBEDDED {
         engine.create(table).await.unwrap();
     }
 }

@@ -27,7 +27,8 @@ pub enum Owed {
 pub fn owed(record: &Record) -> Vec<Owed> {
     let mut owed = Vec::new();
     if let (Some(id), Some(next)) = (&record.next, next_record(record)) {
-        let at = next.created_date.as_ref().map_or(next.billing_date.at(), GoTime::at);
+        // A little after what brought it about: its history row has a place of its own, which every maker finds free or finds to be this one.
+        let at = next.created_date.as_ref().map_or(next.billing_date.at(), GoTime::at) + TimeDelta::microseconds(1);
         let event = Event::own(format!("next:{}", record.subscription_id).into(), at, "dues next-period", Happening::Created);
         // An administrator may have moved this record since: the id that was promised stays.
         let next = Record { subscription_id: id.clone(), ..next };
@@ -84,6 +85,8 @@ pub fn next_record(record: &Record) -> Option<Record> {
         member_since: Some(GoTime::trimmed(since)),
         provider: record.provider,
         attempts: 0,
+        attempt_key: None,
+        due_notice: None,
         earlier: Vec::new(),
         next: None,
         cancel_at: record.cancel_at.clone(),

@@ -2,7 +2,7 @@
 
 use crate::attr::*;
 use crate::calendar::{BillingWeek, Term};
-use crate::ids::{EventId, SubscriptionId, TransactionId};
+use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
 use crate::item::{Item, Value};
 use crate::record::{
     Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, State, Status, TierName, UpdatedEvent,
@@ -87,6 +87,7 @@ impl Record {
             (MEMBER_SINCE, self.member_since.as_ref()),
             (CANCEL_AT, self.cancel_at.as_ref()),
             (MOVED_TO, self.moved_to.as_ref()),
+            (DUE_NOTICE, self.due_notice.as_ref()),
         ] {
             if let Some(time) = time {
                 text(name, &time.text());
@@ -95,6 +96,7 @@ impl Record {
         for (name, value) in [
             (PROVIDER, self.provider.map(Provider::as_str)),
             (NEXT_SUBSCRIPTION_ID, self.next.as_ref().map(SubscriptionId::as_str)),
+            (ATTEMPT_KEY, self.attempt_key.as_ref().map(AttemptKey::as_str)),
             (COLLECTION_BAR, self.bar.as_deref()),
             (SUPERSEDED_BY, self.superseded_by.as_ref().map(SubscriptionId::as_str)),
         ] {
@@ -210,6 +212,8 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
         member_since: row.time(MEMBER_SINCE)?,
         provider: row.parsed(PROVIDER, "cognito or local", Provider::read)?,
         attempts: row.count(ATTEMPTS)?.try_into().map_err(|_| row.error(ATTEMPTS, "is too large"))?,
+        attempt_key: row.some_text(ATTEMPT_KEY)?.map(AttemptKey::from),
+        due_notice: row.time(DUE_NOTICE)?,
         earlier: row.texts(EARLIER_TRANSACTION_IDS)?.into_iter().map(TransactionId::from).collect(),
         next: row.some_text(NEXT_SUBSCRIPTION_ID)?.map(SubscriptionId::from),
         cancel_at: row.time(CANCEL_AT)?,

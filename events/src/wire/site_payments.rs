@@ -157,7 +157,7 @@ fn read_code(payment: &WirePayment) -> Result<Option<ReturnCode>, WireError> {
 fn happening(kind: Kind, transaction_id: Option<TransactionId>, code: Option<ReturnCode>, payment: &WirePayment) -> Happening {
     let message = payment.message.optional();
     match kind {
-        Kind::Submitted => Happening::Sent { transaction_id },
+        Kind::Submitted => Happening::Sent { transaction_id, key: None },
         Kind::Completed => Happening::Settled(Paid {
             transaction_id,
             receipt: Receipt {

@@ -10,16 +10,16 @@ pub(crate) const APPLICATION: i64 = 0x6475_6573;
 /// Everything that a new file needs.
 pub(crate) fn create() -> String {
     let mut sql = String::from(
-        "CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
-         CREATE TABLE stream_records (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, partition_key TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
-         CREATE INDEX stream_records_by_stream ON stream_records (stream, seq);
-         CREATE TABLE checkpoints (consumer TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (consumer, stream)) WITHOUT ROWID;\n",
+        "CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
+         CREATE TABLE IF NOT EXISTS stream_records (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, partition_key TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
+         CREATE INDEX IF NOT EXISTS stream_records_by_stream ON stream_records (stream, seq);
+         CREATE TABLE IF NOT EXISTS checkpoints (consumer TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (consumer, stream)) WITHOUT ROWID;\n",
     );
-    for table in table::ALL {
+    for table in table::EMBEDDED {
         let columns: String = (0..table.indexes.len()).map(|n| format!(", p{n}, s{n}")).collect();
         sql += &format!(
-            "CREATE TABLE {0} (id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL{columns}, item BLOB NOT NULL);
-             CREATE UNIQUE INDEX {1} ON {0} (pk, sk);\n",
+            "CREATE TABLE IF NOT EXISTS {0} (id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL{columns}, item BLOB NOT NULL);
+             CREATE UNIQUE INDEX IF NOT EXISTS {1} ON {0} (pk, sk);\n",
             quoted(table.name),
             quoted(&format!("{}/key", table.name)),
         );
@@ -27,13 +27,18 @@ pub(crate) fn create() -> String {
             let sort = if index.sort.is_some() { format!(", s{n}") } else { String::new() };
             // An item without the index's key is not in the index.
             sql += &format!(
-                "CREATE INDEX {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL;\n",
+                "CREATE INDEX IF NOT EXISTS {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL;\n",
                 quoted(&format!("{}/{}", table.name, index.name)),
                 quoted(table.name)
             );
         }
     }
     sql
+}
+
+/// How many tables a whole file has: ours, the change log, the streams, the checkpoints, and SQLite's own counter.
+pub(crate) fn tables() -> usize {
+    table::EMBEDDED.len() + 4
 }
 
 /// The statements of one table.

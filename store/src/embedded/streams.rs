@@ -109,7 +109,7 @@ impl Embedded {
             let mut rows = statement.query(params![after, limit])?;
             let mut changes = Vec::new();
             while let Some(row) = rows.next()? {
-                let table = *table::ALL.get(row.get::<_, usize>(1)?).ok_or(codec::Damaged)?;
+                let table = *table::EMBEDDED.get(row.get::<_, usize>(1)?).ok_or(codec::Damaged)?;
                 let (pk, sk): (String, String) = (row.get(2)?, row.get(3)?);
                 let image = |bytes: Option<Vec<u8>>| bytes.map(|bytes| row::item(table, &pk, &sk, &bytes)).transpose().map_err(Fault::Own);
                 changes.push(Change { seq: row.get(0)?, table, old: image(row.get(4)?)?, new: image(row.get(5)?)? });

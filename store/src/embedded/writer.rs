@@ -80,7 +80,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(db: Connection) -> Self {
         db.set_prepared_statement_cache_capacity(64);
-        Self { db, statements: table::ALL.iter().map(|table| Statements::of(table)).collect() }
+        Self { db, statements: table::EMBEDDED.iter().map(|table| Statements::of(table)).collect() }
     }
 
     /// Runs until every sender is gone.
@@ -270,7 +270,7 @@ fn gather(group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
 
 /// The table's place in the list of tables, which is how the change log names it.
 pub(crate) fn table_number(table: &Table) -> usize {
-    table::ALL.iter().position(|known| known.name == table.name).unwrap_or_default()
+    table::EMBEDDED.iter().position(|known| known.name == table.name).unwrap_or_default()
 }
 
 struct Borrowed<'a>(ValueRef<'a>);
