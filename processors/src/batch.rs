@@ -314,25 +314,41 @@ async fn store_failed<H: Handler, E: Engine>(context: &Context<E>, letter: &Lett
     park::<H, E>(context, letter.record, "store", error.to_string(), (event_id, Some(user))).await
 }
 
+/// Parks a record of something that is no stream of a [`Handler`]. Gives [`Fate::Parked`] or [`Fate::Failed`].
+pub async fn park_record<E: Engine>(store: &Store<E>, stream: &str, record: &Incoming, code: &str, reason: String) -> Fate {
+    put_aside(store, stream, record, code, reason, peek(&record.data)).await
+}
+
 async fn park<H: Handler, E: Engine>(
     context: &Context<E>,
+    record: &Incoming,
+    code: &str,
+    reason: String,
+    who: (Option<String>, Option<String>),
+) -> Fate {
+    put_aside(&context.store, H::STREAM, record, code, reason, who).await
+}
+
+async fn put_aside<E: Engine>(
+    store: &Store<E>,
+    stream: &str,
     record: &Incoming,
     code: &str,
     reason: String,
     (event_id, user_id): (Option<String>, Option<String>),
 ) -> Fate {
     let parked = Parked {
-        stream: H::STREAM.to_owned(),
-        id: Parked::id_of(H::STREAM, &record.data),
+        stream: stream.to_owned(),
+        id: Parked::id_of(stream, &record.data),
         code: code.to_owned(),
         reason,
         event_id,
         user_id,
         sequence: record.sequence.clone(),
-        parked_at: context.store.clock.now(),
+        parked_at: store.clock.now(),
         body: record.data.clone(),
     };
-    match context.store.park(&parked).await {
+    match store.park(&parked).await {
         Ok(()) => Fate::Parked,
         Err(error) => Fate::Failed(format!("could not be parked ({}): {error}", parked.reason)),
     }

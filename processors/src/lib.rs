@@ -1,10 +1,22 @@
 //! The handlers: a batch of records in, a batch response out. Each is a plain async function; a Lambda function and the local program call the same one.
 
 pub mod ach_handler;
+pub mod api;
 pub mod batch;
+pub mod bus;
+pub mod collections;
+pub mod eventbridge;
+pub mod gateway;
 pub mod kinesis;
 pub mod memberships;
+pub mod notifier;
+pub mod queue;
 pub mod redrive;
+pub mod sqs;
+
+mod fields;
+#[cfg(feature = "aws")]
+mod resend;
 
 pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 

@@ -2,12 +2,17 @@
 
 use chrono::TimeDelta;
 use dues_events::Rejection;
+use dues_events::wire::signals::{BALANCE, INCOME};
 use dues_store::parked::Parked;
 use dues_store::{Engine, StoreError};
 
 use crate::ach_handler::{self, AchHandler};
 use crate::batch::{Context, Fate, Incoming, Report, process};
+use crate::collections::signals::{Acted, webhook_balance_worker, webhook_worker};
+use crate::collections::{Collector, batch_worker};
+use crate::gateway::Gateway;
 use crate::memberships::{self, Memberships};
+use crate::sqs;
 
 /// Runs a batch of a stream, by the stream's name; `None` for a stream that nothing here reads.
 pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, records: &[Incoming]) -> Option<Report> {
@@ -33,6 +38,33 @@ pub async fn redrive<E: Engine>(context: &Context<E>, parked: &Parked) -> Result
         Fate::Parked | Fate::Failed(_) => {}
     }
     Ok(fate)
+}
+
+/// Drives one parked signal, task or list through the collections engine. What goes through is taken out of the parked ones.
+///
+/// # Errors
+/// What the store could not do, or a stream that the engine does not read.
+pub async fn redrive_collection<E: Engine, G: Gateway>(collector: &Collector<E, G>, parked: &Parked) -> Result<Fate, StoreError> {
+    let record = Incoming { sequence: parked.sequence.clone(), arrived: parked.parked_at, data: parked.body.clone() };
+    let acted = |acted: Acted| acted == Acted::Parked;
+    let driven = match parked.stream.as_str() {
+        INCOME => webhook_worker(collector, &record).await.map(acted),
+        BALANCE => webhook_balance_worker(collector, &record).await.map(acted),
+        sqs::COLLECTIONS => sqs::visit_task(collector, &record).await,
+        // Of a longer list, what could not be done has been parked by itself.
+        batch_worker::QUEUE => batch_worker::batch_worker(collector, &record)
+            .await
+            .map(|done| done.len() <= 1 && done.iter().all(|(_, visit)| visit.is_none())),
+        other => return Err(StoreError::Invalid(format!("no handler reads stream {other}"))),
+    };
+    match driven {
+        Ok(true) => Ok(Fate::Parked),
+        Ok(false) => {
+            collector.store.unpark(parked).await?;
+            Ok(Fate::Applied)
+        }
+        Err(reason) => Ok(Fate::Failed(reason)),
+    }
 }
 
 /// Drives those through that only came too early, again and again until none moves. Gives each that went through, with its fate.

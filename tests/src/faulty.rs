@@ -11,18 +11,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Clone)]
 pub struct Faulty<E> {
     inner: E,
-    left: Arc<AtomicU64>,
+    plug: Plug,
+}
+
+/// A plug that is pulled after so many steps. Clones are the same plug: an engine and a gateway may hang on it together.
+#[derive(Debug, Clone)]
+pub struct Plug(Arc<AtomicU64>);
+
+impl Plug {
+    /// Pulled at the n-th step.
+    pub fn after(steps: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(steps)))
+    }
+
+    /// Whether it is pulled.
+    pub fn is_pulled(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
+    }
+
+    /// Takes a step.
+    pub fn step(&self) {
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+    }
 }
 
 impl<E> Faulty<E> {
     /// Stops at the n-th write.
     pub fn after(inner: E, writes: u64) -> Self {
-        Self { inner, left: Arc::new(AtomicU64::new(writes)) }
+        Self::on(inner, Plug::after(writes))
+    }
+
+    /// Stops when the plug is pulled; every write is a step.
+    pub fn on(inner: E, plug: Plug) -> Self {
+        Self { inner, plug }
     }
 
     /// Whether it has stopped.
     pub fn stopped(&self) -> bool {
-        self.left.load(Ordering::SeqCst) == 0
+        self.plug.is_pulled()
     }
 
     fn alive(&self) -> Result<(), StoreError> {
@@ -30,7 +56,7 @@ impl<E> Faulty<E> {
     }
 
     fn spend(&self) -> Result<(), StoreError> {
-        self.left.fetch_sub(1, Ordering::SeqCst);
+        self.plug.step();
         self.alive()
     }
 }

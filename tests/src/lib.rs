@@ -5,11 +5,14 @@
 
 pub mod contract;
 pub mod dynoxide;
+pub mod edges;
 pub mod engines;
 pub mod faulty;
+pub mod ledger;
 pub mod manual;
 pub mod memory;
 pub mod ministack;
+pub mod payments;
 pub mod world;
 
 #[cfg(test)]

@@ -1,0 +1,215 @@
+//! The REST commands, for any server: `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`.
+//!
+//! Who may ask is for whoever stands in front to find out: a request that comes here is carried out.
+
+pub mod http_api;
+mod path;
+
+use dues_events::collect::Reason;
+use dues_events::record::Status;
+use dues_events::wire::WireError;
+use dues_events::{Record, Rejection, SubscriptionId, UserId, attr};
+use dues_store::{CommitError, Engine, Store, StoreError};
+use serde_json::{Value, json};
+
+use crate::collections::commands::{Command, Reply, command};
+use crate::collections::{Collector, Outcome, Visit};
+use crate::fields::Fields;
+use crate::gateway::Gateway;
+use path::{Route, Verb, route};
+
+/// The one method of every command.
+const METHOD: &str = "POST";
+
+/// A request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Such as `POST`.
+    pub method: &'a str,
+    /// The path, percent-encoded, without a query.
+    pub path: &'a str,
+    /// A JSON object; nothing is as good as an empty one.
+    pub body: &'a [u8],
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The record and the outcome, or `{"error":{"code":…,"message":…}}`.
+    pub body: Value,
+    /// With 405, what the `allow` header has to say.
+    pub allow: Option<&'static str>,
+}
+
+impl Response {
+    fn error(status: u16, code: &str, message: impl Into<String>) -> Self {
+        Self { status, body: json!({"error": {"code": code, "message": message.into()}}), allow: None }
+    }
+
+    fn record(status: u16, record: &Record, outcome: &str) -> Self {
+        let mut item = record.to_item();
+        // The packed list of applied events is for the program, not for readers.
+        item.remove(attr::APPLIED);
+        let mut body = item.to_json();
+        body["outcome"] = outcome.into();
+        Self { status, body, allow: None }
+    }
+}
+
+/// Carries a request out.
+pub async fn handle<E: Engine, G: Gateway>(collector: &Collector<E, G>, request: Request<'_>) -> Response {
+    let route = match route(request.path) {
+        Ok(route) => route,
+        Err(message) => return told(request, None, Response::error(404, "no_such_path", message)),
+    };
+    let response = if request.method == METHOD {
+        run(collector, &route, request.body).await
+    } else {
+        let refused = Response::error(405, "method_not_allowed", format!("the only method here is {METHOD}"));
+        Response { allow: Some(METHOD), ..refused }
+    };
+    told(request, Some(&route), response)
+}
+
+/// Says in the log what was answered.
+fn told(request: Request<'_>, route: Option<&Route>, response: Response) -> Response {
+    let verb = route.map_or("", |route| route.verb.name());
+    let user = route.map_or("", |route| route.user.as_str());
+    let subscription = route.map_or("", |route| route.id.as_str());
+    tracing::info!(method = request.method, verb, user, subscription, status = response.status, "api");
+    response
+}
+
+async fn run<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Route, body: &[u8]) -> Response {
+    let asked = match read_command(route.verb, body) {
+        Ok(asked) => asked,
+        Err(error) => return Response::error(422, "invalid_field", error.to_string()),
+    };
+    match command(collector, &route.user, &route.id, asked).await {
+        Ok(Reply::Changed(record)) => Response::record(200, &record, changed(route.verb, &record)),
+        Ok(Reply::Visited(Visit::Locked)) => Response::error(409, "locked", "somebody else is working on this user: try again soon"),
+        Ok(Reply::Visited(Visit::Done(looked))) => match looked.into_iter().find(|looked| looked.subscription_id == route.id) {
+            Some(looked) => paid(collector, route, looked.outcome).await,
+            None => not_found(route),
+        },
+        Err(CommitError::Rejected(rejection)) => rejected(route, &rejection),
+        Err(CommitError::Store(error)) => store_failed(&error),
+    }
+}
+
+fn read_command(verb: Verb, body: &[u8]) -> Result<Command, WireError> {
+    let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    let fields = Fields::read(body, "body")?;
+    Ok(match verb {
+        Verb::Pay => Command::Pay { new_account: fields.flag("new_account")? },
+        Verb::Waive => Command::Waive,
+        Verb::Cancel => Command::Cancel { now: fields.flag("now")? },
+        Verb::Pause => Command::Pause { months: fields.number("pause_duration_months", 1, 12)? },
+        Verb::Resume => Command::Resume,
+    })
+}
+
+/// The outcome of a command that changes a record.
+fn changed(verb: Verb, record: &Record) -> &'static str {
+    match verb {
+        Verb::Pay => "paid",
+        Verb::Waive => "waived",
+        Verb::Cancel if record.status() == Status::Cancelled => "cancelled",
+        // The record says when, or waits for the debit that is under way.
+        Verb::Cancel => "cancel_pending",
+        Verb::Pause => "paused",
+        Verb::Resume => "resumed",
+    }
+}
+
+/// What a payment came to.
+async fn paid<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Route, outcome: Outcome) -> Response {
+    let (status, name, doubt) = match outcome {
+        Outcome::Sent => (202, "sent", None),
+        Outcome::Left(Reason::InFlight) => (202, "in_flight", None),
+        Outcome::InDoubt(reason) => (202, "in_doubt", Some(reason)),
+        Outcome::Collected => (200, "collected", None),
+        Outcome::Free => (200, "free", None),
+        Outcome::Refused(reason) => return Response::error(402, "refused", reason),
+        Outcome::Left(reason) => return left(&reason),
+        Outcome::Cancelled => return Response::error(409, "cancelled", "the cancellation that was asked for has taken effect"),
+        Outcome::Stale => return Response::error(409, "stale", "it is too old to be collected"),
+        Outcome::PauseExpired | Outcome::PauseEnding => return Response::error(409, Reason::OnPause.code(), Reason::OnPause.to_string()),
+    };
+    match find(&collector.store, &route.user, &route.id).await {
+        Ok(Some(record)) => {
+            let mut response = Response::record(status, &record, name);
+            if let Some(reason) = doubt {
+                response.body["in_doubt"] = reason.into();
+            }
+            response
+        }
+        Ok(None) => not_found(route),
+        Err(error) => store_failed(&error),
+    }
+}
+
+/// The record as it is now: from the user's own rows, which are never behind as an index may be.
+async fn find<E: Engine>(store: &Store<E>, user: &UserId, id: &SubscriptionId) -> Result<Option<Record>, StoreError> {
+    match store.load_user(user).await?.get(id) {
+        Some(record) => Ok(Some(record.clone())),
+        None => store.get_by_id(id).await,
+    }
+}
+
+/// Why nothing was collected.
+fn left(reason: &Reason) -> Response {
+    let status = match reason {
+        Reason::Barred(_) => 403,
+        // The rules of ACH say no, whatever the state.
+        Reason::Exhausted(_) | Reason::WindowPassed | Reason::Stopped(_) | Reason::BanksClosed(_) | Reason::NotCovered => 422,
+        Reason::NotForThisRun(status) if *status == Status::Completed => return conflict(&Rejection::AlreadyPaid),
+        Reason::NotForThisRun(status) => return conflict(&Rejection::Final(*status)),
+        Reason::InFlight
+        | Reason::OnPause
+        | Reason::Superseded
+        | Reason::NotDue(_)
+        | Reason::EnoughToday
+        | Reason::SignalKnown
+        | Reason::Overtaken => 409,
+    };
+    Response::error(status, reason.code(), reason.to_string())
+}
+
+fn rejected(route: &Route, rejection: &Rejection) -> Response {
+    match rejection {
+        Rejection::UnknownUser(_) | Rejection::UnknownSubscription(_) | Rejection::WrongUser(_) => not_found(route),
+        Rejection::DifferentContent
+        | Rejection::TooManyEvents
+        | Rejection::Final(_)
+        | Rejection::NotYetSent
+        | Rejection::AlreadySent
+        | Rejection::InFlight
+        | Rejection::AlreadyPaid
+        | Rejection::OnPause
+        | Rejection::NotPaused(_)
+        | Rejection::NothingOpen(_) => conflict(rejection),
+    }
+}
+
+fn conflict(rejection: &Rejection) -> Response {
+    Response::error(409, rejection.code(), rejection.to_string())
+}
+
+/// The same for what is not there and for what is somebody else's: nobody learns which.
+fn not_found(route: &Route) -> Response {
+    Response::error(404, "not_found", format!("user {} has no subscription {}", route.user, route.id))
+}
+
+/// What the store said is for the log.
+fn store_failed(error: &StoreError) -> Response {
+    if error.is_transient() {
+        tracing::warn!(%error, "api: the store could not do it now");
+        Response::error(503, "unavailable", "the records cannot be reached now: try again soon")
+    } else {
+        tracing::error!(%error, "api: the store cannot do it");
+        Response::error(500, "store", "the records cannot be read or written")
+    }
+}

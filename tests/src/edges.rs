@@ -1,0 +1,191 @@
+//! SQS and EventBridge on ministack, with somebody on the line who writes down every request and makes some of them fail.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use serde_json::{Value, json};
+
+use crate::dynoxide::credentials;
+use crate::ministack::endpoint;
+
+/// A request with entries: `SendMessageBatch` or `PutEvents`. Others pass unseen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// How many came before it.
+    pub number: usize,
+    /// The operation.
+    pub operation: String,
+    /// What it sends.
+    pub entries: Vec<Value>,
+}
+
+/// What is made of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mischief {
+    /// It passes.
+    None,
+    /// It is answered with this status and error, and does not arrive.
+    Refuse(u16, &'static str),
+    /// It arrives, but the answer is lost.
+    LoseAnswer,
+    /// The entries at these places do not arrive, and are answered with this error; whose fault it is, only SQS says.
+    Drop(Vec<usize>, &'static str),
+}
+
+/// Decides what is made of each request.
+pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
+
+/// Stands between a client and ministack.
+#[derive(Clone)]
+pub struct Meddler {
+    inner: SharedHttpClient,
+    hook: Hook,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Meddler {
+    /// One that does what the hook says.
+    pub fn new(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Self {
+        Self { inner: aws_smithy_http_client::Builder::new().build_http(), hook: Arc::new(hook), asked: Arc::default() }
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.lock().clone()
+    }
+
+    /// How many entries each request had.
+    pub fn sizes(&self) -> Vec<usize> {
+        self.lock().iter().map(|asked| asked.entries.len()).collect()
+    }
+
+    /// A client for SQS in this account. It tries once: what is under test is the code that retries.
+    pub fn sqs(&self, account: &str) -> aws_sdk_sqs::Client {
+        let config = aws_sdk_sqs::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .endpoint_url(endpoint())
+            .credentials_provider(credentials(account))
+            .retry_config(RetryConfig::disabled())
+            .http_client(SharedHttpClient::new(self.clone()))
+            .build();
+        aws_sdk_sqs::Client::from_conf(config)
+    }
+
+    /// The same for EventBridge.
+    pub fn eventbridge(&self, account: &str) -> aws_sdk_eventbridge::Client {
+        let config = aws_sdk_eventbridge::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .endpoint_url(endpoint())
+            .credentials_provider(credentials(account))
+            .retry_config(RetryConfig::disabled())
+            .http_client(SharedHttpClient::new(self.clone()))
+            .build();
+        aws_sdk_eventbridge::Client::from_conf(config)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, operation: &str, body: &Value) -> Asked {
+        let mut all = self.lock();
+        let entries = body["Entries"].as_array().cloned().unwrap_or_default();
+        let asked = Asked { number: all.len(), operation: operation.to_owned(), entries };
+        all.push(asked.clone());
+        asked
+    }
+}
+
+impl fmt::Debug for Meddler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meddler").finish_non_exhaustive()
+    }
+}
+
+impl HttpClient for Meddler {
+    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(Line { meddler: self.clone(), inner: self.inner.http_connector(settings, components) })
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    meddler: Meddler,
+    inner: SharedHttpConnector,
+}
+
+impl HttpConnector for Line {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        if operation != "SendMessageBatch" && operation != "PutEvents" {
+            return self.inner.call(request);
+        }
+        let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        let asked = self.meddler.note(&operation, &body);
+        let inner = self.inner.clone();
+        match (self.meddler.hook)(&asked) {
+            Mischief::None => inner.call(request),
+            Mischief::Refuse(status, error) => HttpConnectorFuture::ready(Ok(response(status, &json!({"__type": error, "message": "no"})))),
+            Mischief::LoseAnswer => HttpConnectorFuture::new(async move {
+                inner.call(request).await?;
+                Err(ConnectorError::timeout("the answer was lost".into()))
+            }),
+            Mischief::Drop(places, error) => HttpConnectorFuture::new(drop_some(inner, request, asked, body, places, error)),
+        }
+    }
+}
+
+/// Sends on what is not dropped, and adds to the answer what was.
+async fn drop_some(
+    inner: SharedHttpConnector,
+    mut request: HttpRequest,
+    asked: Asked,
+    mut body: Value,
+    places: Vec<usize>,
+    error: &'static str,
+) -> Result<HttpResponse, ConnectorError> {
+    let kept: Vec<&Value> = asked.entries.iter().enumerate().filter(|(place, _)| !places.contains(place)).map(|(_, entry)| entry).collect();
+    let mut answer = json!({"Entries": [], "Successful": [], "Failed": []});
+    if !kept.is_empty() {
+        body["Entries"] = json!(kept);
+        let text = body.to_string();
+        request.headers_mut().insert("content-length", text.len().to_string());
+        *request.body_mut() = SdkBody::from(text);
+        let said = inner.call(request).await?;
+        let bytes = ByteStream::new(said.into_body()).collect().await.map_err(|error| ConnectorError::io(error.into()))?;
+        answer = serde_json::from_slice(&bytes.into_bytes()).unwrap();
+    }
+    for place in places.iter().filter(|place| **place < asked.entries.len()) {
+        if asked.operation == "PutEvents" {
+            answer["Entries"].as_array_mut().unwrap().insert(*place, json!({"ErrorCode": error, "ErrorMessage": "dropped"}));
+            answer["FailedEntryCount"] = json!(places.len());
+        } else {
+            let id = &asked.entries[*place]["Id"];
+            let fault = error == "InvalidMessageContents";
+            let failed = json!({"Id": id, "Code": error, "SenderFault": fault, "Message": "dropped"});
+            if !answer["Failed"].is_array() {
+                answer["Failed"] = json!([]);
+            }
+            answer["Failed"].as_array_mut().unwrap().push(failed);
+        }
+    }
+    Ok(response(200, &answer))
+}
+
+fn response(status: u16, body: &Value) -> HttpResponse {
+    HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::from(body.to_string()))
+}

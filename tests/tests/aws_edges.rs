@@ -1,0 +1,280 @@
+//! Tasks on SQS and messages on EventBridge, against ministack: what is sent arrives, and what fails on the way is sent again, and only that.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use aws_sdk_eventbridge::types::Target;
+use aws_sdk_sqs::types::QueueAttributeName;
+use dues_events::Time;
+use dues_processors::bus::eventbridge::EventBridge;
+use dues_processors::bus::{Bus, Message};
+use dues_processors::collections::job::{Process, Task};
+use dues_processors::queue::Queue;
+use dues_processors::queue::sqs::Sqs;
+use dues_store::{Clock, SharedClock, SystemClock};
+use dues_tests::edges::{Asked, Meddler, Mischief};
+use dues_tests::ministack::new_account;
+use dues_tests::world::t;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A clock that does not wait, and remembers how long it should have.
+#[derive(Clone, Default)]
+struct Impatient(Arc<Mutex<Vec<u64>>>);
+
+impl Impatient {
+    fn pauses(&self) -> Vec<u64> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Clock for Impatient {
+    fn now(&self) -> Time {
+        t("2026-03-02T12:00:00Z")
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().push(u64::try_from(duration.as_millis()).unwrap());
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn nothing(_: &Asked) -> Mischief {
+    Mischief::None
+}
+
+/// A queue, and who stands between it and its client.
+struct Line {
+    meddler: Meddler,
+    client: aws_sdk_sqs::Client,
+    url: String,
+    clock: Impatient,
+    queue: Sqs,
+}
+
+async fn line(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Line {
+    let (meddler, clock) = (Meddler::new(hook), Impatient::default());
+    let client = meddler.sqs(&new_account());
+    let url = client.create_queue().queue_name("collections").send().await.unwrap().queue_url.unwrap();
+    let queue = Sqs::new(client.clone(), &url, Arc::new(clock.clone()) as SharedClock);
+    Line { meddler, client, url, clock, queue }
+}
+
+/// Everything on a queue, in the order of its text.
+async fn drain(client: &aws_sdk_sqs::Client, url: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut empty = 0;
+    while empty < 2 {
+        let got = client.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
+        empty = if got.messages().is_empty() { empty + 1 } else { 0 };
+        for message in got.messages() {
+            all.push(message.body().unwrap().to_owned());
+            client.delete_message().queue_url(url).receipt_handle(message.receipt_handle().unwrap()).send().await.unwrap();
+        }
+    }
+    all.sort();
+    all.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+}
+
+fn tasks(count: usize) -> Vec<Task> {
+    (0..count).map(|n| Task { user_id: format!("auth0|u-{n:02}").into(), process: Process::Initial }).collect()
+}
+
+fn bodies(count: usize) -> Vec<Value> {
+    (0..count).map(|n| json!({"user_id": format!("auth0|u-{n:02}"), "process": "INITIAL"})).collect()
+}
+
+#[tokio::test]
+async fn tasks_arrive_in_tens() {
+    let line = line(nothing).await;
+    line.queue.send(tasks(25)).await.unwrap();
+    assert_eq!(drain(&line.client, &line.url).await, bodies(25));
+    let mut sizes = line.meddler.sizes();
+    sizes.sort_unstable();
+    assert_eq!((sizes, line.clock.pauses()), (vec![5, 10, 10], vec![]));
+    line.queue.send(Vec::new()).await.unwrap();
+    assert_eq!(line.meddler.sizes().len(), 3, "nothing to send is no request");
+}
+
+#[tokio::test]
+async fn only_the_tasks_that_failed_are_sent_again_after_growing_pauses() {
+    let line = line(|asked| match asked.number {
+        0 => Mischief::Drop(vec![0, 3, 9], "InternalError"),
+        1 => Mischief::Drop(vec![1], "RequestThrottled"),
+        _ => Mischief::None,
+    })
+    .await;
+    line.queue.send(tasks(10)).await.unwrap();
+    assert_eq!(drain(&line.client, &line.url).await, bodies(10), "each once");
+    assert_eq!((line.meddler.sizes(), line.clock.pauses()), (vec![10, 3, 1], vec![100, 200]));
+}
+
+#[tokio::test]
+async fn a_request_that_is_throttled_or_breaks_is_sent_again() {
+    for refusal in [(400, "ThrottlingException"), (400, "RequestThrottled"), (429, "TooManyRequestsException"), (503, "ServiceUnavailable")]
+    {
+        let line = line(move |asked| if asked.number < 2 { Mischief::Refuse(refusal.0, refusal.1) } else { Mischief::None }).await;
+        line.queue.send(tasks(4)).await.unwrap();
+        assert_eq!(drain(&line.client, &line.url).await, bodies(4), "{refusal:?}");
+        assert_eq!(line.clock.pauses(), [100, 200]);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_repeats_the_tasks_and_loses_none() {
+    let line = line(|asked| if asked.number == 0 { Mischief::LoseAnswer } else { Mischief::None }).await;
+    line.queue.send(tasks(2)).await.unwrap();
+    let mut twice = [bodies(2), bodies(2)].concat();
+    twice.sort_by_key(ToString::to_string);
+    let mut got = drain(&line.client, &line.url).await;
+    got.sort_by_key(ToString::to_string);
+    assert_eq!(got, twice);
+}
+
+#[tokio::test]
+async fn the_error_says_how_many_tasks_were_given_up_and_why() {
+    let stubborn = line(|asked| match asked.entries.len() {
+        10 => Mischief::Drop(vec![2, 4], "InternalError"),
+        2 => Mischief::Drop(vec![0, 1], "InternalError"),
+        _ => Mischief::None,
+    })
+    .await;
+    let error = stubborn.queue.send(tasks(13)).await.unwrap_err().to_string();
+    assert_eq!(error, "queue: 2 of 13 tasks were not queued: InternalError: dropped");
+    assert_eq!(stubborn.clock.pauses(), [100, 200, 400, 800, 1600]);
+    assert_eq!(drain(&stubborn.client, &stubborn.url).await.len(), 11);
+
+    let ours = line(|_| Mischief::Drop(vec![1], "InvalidMessageContents")).await;
+    let error = ours.queue.send(tasks(3)).await.unwrap_err().to_string();
+    assert_eq!(error, "queue: 1 of 3 tasks were not queued: InvalidMessageContents: dropped");
+    assert_eq!(ours.clock.pauses(), Vec::<u64>::new(), "what is wrong stays wrong");
+
+    let gone = line(nothing).await;
+    gone.client.delete_queue().queue_url(&gone.url).send().await.unwrap();
+    let error = gone.queue.send(tasks(3)).await.unwrap_err().to_string();
+    assert!(error.starts_with("queue: 3 of 3 tasks were not queued: ") && error.contains("NonExistent"), "{error}");
+    assert_eq!(gone.meddler.sizes(), [3]);
+}
+
+/// A bus whose events all go to a queue.
+struct Road {
+    meddler: Meddler,
+    sqs: aws_sdk_sqs::Client,
+    url: String,
+    clock: Impatient,
+    bus: EventBridge,
+}
+
+async fn road(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Road {
+    let (meddler, clock, account) = (Meddler::new(hook), Impatient::default(), new_account());
+    let (sqs, events) = (meddler.sqs(&account), meddler.eventbridge(&account));
+    let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
+    let attributes = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send().await.unwrap();
+    let arn = attributes.attributes().unwrap()[&QueueAttributeName::QueueArn].clone();
+    events.create_event_bus().name("company").send().await.unwrap();
+    let pattern = json!({"source": ["dues"], "detail-type": ["SubscriptionDueSoon"]}).to_string();
+    events.put_rule().name("all").event_bus_name("company").event_pattern(pattern).send().await.unwrap();
+    let target = Target::builder().id("queue").arn(arn).build().unwrap();
+    events.put_targets().rule("all").event_bus_name("company").targets(target).send().await.unwrap();
+    let bus = EventBridge::new(events, "company", Arc::new(clock.clone()) as SharedClock);
+    Road { meddler, sqs, url, clock, bus }
+}
+
+impl Road {
+    /// What was heard: the details, in the order of their text.
+    async fn heard(&self) -> Vec<Value> {
+        let mut details: Vec<Value> = drain(&self.sqs, &self.url).await.into_iter().map(|event| event["detail"].clone()).collect();
+        details.sort_by_key(ToString::to_string);
+        details
+    }
+}
+
+fn message(n: usize, padding: usize) -> Message {
+    let id = format!("due-soon:{n:02}");
+    let detail = json!({"id": id, "n": n, "x": "x".repeat(padding)});
+    Message { id, detail_type: "SubscriptionDueSoon", at: t("2026-03-02T12:00:00.5Z"), detail }
+}
+
+fn messages(count: usize) -> Vec<Message> {
+    (0..count).map(|n| message(n, 0)).collect()
+}
+
+fn details(messages: &[Message]) -> Vec<Value> {
+    messages.iter().map(|message| message.detail.clone()).collect()
+}
+
+#[tokio::test]
+async fn messages_arrive_with_source_type_time_and_detail() {
+    let road = road(nothing).await;
+    assert_eq!(road.bus.publish(&messages(1)).await, [Ok(())]);
+    let event = drain(&road.sqs, &road.url).await.remove(0);
+    assert_eq!((&event["source"], &event["detail-type"]), (&json!("dues"), &json!("SubscriptionDueSoon")));
+    // ministack gives every event the time of its arrival.
+    assert_eq!(road.meddler.asked()[0].entries[0]["Time"], json!(1_772_452_800.5));
+    assert_eq!(event["detail"], json!({"id": "due-soon:00", "n": 0, "x": ""}));
+    assert_eq!(road.bus.publish(&[]).await, []);
+
+    let many = messages(23);
+    assert_eq!(road.bus.publish(&many).await, vec![Ok(()); 23]);
+    assert_eq!(road.heard().await, details(&many));
+    let mut sizes = road.meddler.sizes();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 3, 10, 10]);
+}
+
+#[tokio::test]
+async fn no_request_is_larger_than_256_kilobytes_and_what_can_never_fit_is_not_sent() {
+    let road = road(nothing).await;
+    let large: Vec<Message> = (0..4).map(|n| message(n, 100_000)).chain([message(9, 300_000)]).collect();
+    let answers = road.bus.publish(&large).await;
+    assert_eq!(answers[..4], [const { Ok(()) }; 4]);
+    let too_large = answers[4].clone().unwrap_err();
+    assert!(too_large.starts_with("has 300") && too_large.ends_with(" bytes, the most is 262144"), "{too_large}");
+    assert_eq!(road.meddler.sizes(), [2, 2]);
+    assert_eq!(road.heard().await, details(&large[..4]));
+}
+
+#[tokio::test]
+async fn only_the_messages_that_failed_are_sent_again() {
+    let road = road(|asked| match asked.number {
+        0 => Mischief::Refuse(400, "ThrottlingException"),
+        1 => Mischief::Drop(vec![1, 2, 7], "InternalFailure"),
+        2 => Mischief::Drop(vec![0], "ThrottlingException"),
+        _ => Mischief::None,
+    })
+    .await;
+    let all = messages(8);
+    assert_eq!(road.bus.publish(&all).await, vec![Ok(()); 8]);
+    assert_eq!(road.heard().await, details(&all), "each once");
+    assert_eq!((road.meddler.sizes(), road.clock.pauses()), (vec![8, 8, 3, 1], vec![100, 200, 400]));
+    assert_eq!(road.meddler.asked()[3].entries[0]["Detail"], json!(all[1].detail.to_string()));
+}
+
+#[tokio::test]
+async fn each_message_that_is_given_up_has_its_own_error() {
+    let road = road(|asked| match asked.entries.len() {
+        5 => Mischief::Drop(vec![1, 3], "InternalFailure"),
+        _ => Mischief::Drop((0..asked.entries.len()).collect(), if asked.number == 1 { "MalformedDetail" } else { "InternalFailure" }),
+    })
+    .await;
+    let all = messages(5);
+    let answers = road.bus.publish(&all).await;
+    let malformed = Err("MalformedDetail: dropped".to_owned());
+    assert_eq!(answers, [Ok(()), malformed.clone(), Ok(()), malformed, Ok(())]);
+    assert_eq!(road.meddler.sizes(), [5, 2], "what is wrong stays wrong");
+    assert_eq!(road.heard().await.len(), 3);
+
+    let silent = self::road(|_| Mischief::Refuse(500, "InternalException")).await;
+    let answers = silent.bus.publish(&all).await;
+    assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(|why| why.contains("InternalException"))), "{answers:?}");
+    assert_eq!(silent.clock.pauses(), [100, 200, 400, 800, 1600]);
+
+    let barred = self::road(|_| Mischief::Refuse(400, "AccessDeniedException")).await;
+    assert!(barred.bus.publish(&all).await.iter().all(Result::is_err));
+    assert_eq!(barred.meddler.sizes(), [5], "asking again does not help");
+}
