@@ -1,6 +1,7 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
+use dues_events::Time;
 use std::path::PathBuf;
 
 /// Collects membership dues: facts stream in, one state machine applies them, every state can be explained.
@@ -18,9 +19,13 @@ const EXAMPLES: &str = "Examples:
   dues demo                                          half a year of a made-up company, in seconds
   dues ingest --stream memberships members.ndjson    read membership changes from a file
   dues ingest --stream site-payments -               read settlements from standard input
+  dues collect --process INITIAL                     debit what has fallen due
+  dues collect --process RETRY --as-of 2026-02-09    as if it were that day
+  dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  collect one record now
   dues show u-1                                      a member's billing records
   dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
   dues parked                                        what could not be processed, and why
+  dues risk                                          how many debits come back, against Nacha's limits
   dues bench --events 400000                         measure this machine
 
 Exit codes: 0 done (records that had to be parked are counted, not an error), 1 failed, 2 wrong usage.";
@@ -37,6 +42,24 @@ pub(crate) enum Command {
     History(History),
     /// List what could not be processed, and why.
     Parked(Parked),
+    /// Collect what is due, from everybody.
+    Collect(Collect),
+    /// Collect one record now.
+    Pay(Pay),
+    /// Forgive one record's period.
+    Waive(Act),
+    /// End one record: when what was paid for ends, or at once.
+    Cancel(Cancel),
+    /// Let billing of one record rest.
+    Pause(Pause),
+    /// Let billing of one record go on.
+    Resume(Act),
+    /// Tell of what falls due soon, once for each record.
+    Notify(Notify),
+    /// How many debits came back in sixty days, against Nacha's limits.
+    Risk(Risk),
+    /// The made-up ACH network that collects when no payments service is named.
+    Sandbox(Sandbox),
     /// Measure settlements per second against plain SQLite writing the same rows.
     Bench(Bench),
 }
@@ -108,4 +131,196 @@ pub(crate) struct Bench {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Collect from so many members, and say how many a second; 0 for none.
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) collections: u32,
+}
+
+/// Where debits go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GatewayArgs {
+    /// The payments service; without one, a made-up ACH network collects.
+    #[arg(long = "gateway", env = "DUES_GATEWAY_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The payments service's token, from the environment only.
+    #[arg(long = "gateway-token", env = "DUES_GATEWAY_TOKEN", hide = true, hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// How often the made-up network returns debits.
+    #[arg(long, env = "DUES_SANDBOX_ODDS", value_enum, default_value_t = OddsArg::None, value_name = "ODDS")]
+    pub(crate) sandbox_odds: OddsArg,
+    /// The same seed gives the same returns.
+    #[arg(long, env = "DUES_SANDBOX_SEED", default_value_t = 7, value_name = "N")]
+    pub(crate) sandbox_seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OddsArg {
+    /// Only accounts whose masks say so.
+    None,
+    /// As a company with ordinary members sees it.
+    Usual,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub(crate) enum ProcessArg {
+    /// SCHEDULED records that have fallen due.
+    Initial,
+    /// ERROR records that ACH lets be presented again.
+    Retry,
+    /// PAUSED records whose pause ends.
+    Pause,
+}
+
+/// What time it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AsOf {
+    /// As if it were that time: RFC 3339, or a day (its first moment, UTC).
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    pub(crate) as_of: Option<Time>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Collect {
+    /// Which run.
+    #[arg(long, value_enum, ignore_case = true, value_name = "PROCESS")]
+    pub(crate) process: ProcessArg,
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AgeArgs {
+    /// After so many days a record is too old to collect.
+    #[arg(long, env = "OLD_SUBSCRIPTION_DAYS", default_value_t = 90, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub(crate) old_days: u32,
+}
+
+/// What to do about locks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LockArgs {
+    /// Do not wait for what another worker has.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long a lock outlives its holder.
+    #[arg(long, env = "DUES_LOCK_LEASE_SECONDS", hide = true, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) lease: u64,
+}
+
+/// One record of a member.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Act {
+    /// The member's user id.
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// The record's subscription id.
+    #[arg(value_name = "SUBSCRIPTION")]
+    pub(crate) subscription: String,
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pay {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// The member has put another account on file since the last return.
+    #[arg(long)]
+    pub(crate) new_account: bool,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// At once.
+    #[arg(long)]
+    pub(crate) now: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pause {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// For how many months.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=12))]
+    pub(crate) months: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Notify {
+    /// How many days ahead.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=366))]
+    pub(crate) days: u32,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Risk {
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sandbox {
+    #[command(subcommand)]
+    pub(crate) command: SandboxCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SandboxCommand {
+    /// Give a member an account: its last four digits say what happens to debits (0001: returned with R01, 0110: settles and is returned late
+    /// with R10, 0200: refunded, 0300: charged back, 0400: collected at once, 0501: refused with R01).
+    Account {
+        /// The member's user id.
+        #[arg(value_name = "USER")]
+        user: String,
+        /// Four digits.
+        #[arg(value_name = "MASK", value_parser = read_mask)]
+        mask: String,
+    },
+    /// Bring in what has become of debits by now: settlements, returns, refunds.
+    Deliver {
+        #[command(flatten)]
+        as_of: AsOf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn read_time(text: &str) -> Result<Time, String> {
+    let day = || text.parse::<chrono::NaiveDate>().ok().map(|day| day.and_time(chrono::NaiveTime::MIN).and_utc());
+    dues_events::time::parse(text).ok().or_else(day).ok_or_else(|| "neither an RFC 3339 time nor a day such as 2026-02-01".to_owned())
+}
+
+fn read_mask(text: &str) -> Result<String, String> {
+    if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) { Ok(text.to_owned()) } else { Err("not four digits".to_owned()) }
 }

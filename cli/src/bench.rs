@@ -9,7 +9,11 @@ mod baseline;
 mod workload;
 
 use dues_processors::ach_handler::AchHandler;
+use dues_processors::collections::Collector;
+use dues_processors::collections::job::Process;
+use dues_processors::gateway::sandbox::{Odds, Sandbox};
 use dues_processors::{Context, process};
+use dues_store::Store;
 use dues_store::embedded::Embedded;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::json;
@@ -17,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::args::Bench;
+use crate::clock::Simulated;
+use crate::collect::collect;
 use crate::output::{self, Error};
 use baseline::Baseline;
 
@@ -34,7 +40,30 @@ pub(crate) async fn run(data: &Path, args: &Bench) -> Result<(), Error> {
         0 => None,
         rows => Some(measure(&folder.0.join("large"), args.events, rows, args.json).await?),
     };
-    report(args, &fresh, large.as_ref())
+    let collected = match args.collections {
+        0 => None,
+        members => Some(measure_collections(&folder.0.join("due"), members, args.json).await?),
+    };
+    report(args, &fresh, large.as_ref(), collected)
+}
+
+/// How many debits a second: lock, records, attempt, next record, the sandbox's books, answer, release; every write awaited.
+async fn measure_collections(folder: &Path, members: u32, quiet: bool) -> Result<f64, Error> {
+    if !quiet {
+        eprintln!("collecting from {} members", output::grouped(members.into()));
+    }
+    // The first is a holiday: banks open on the second.
+    let clock = Simulated::at(workload::joined() + chrono::TimeDelta::hours(32));
+    let store = Store { clock, ..output::open(folder)? };
+    workload::fill(&store, 0..members, workload::Fill::Due).await?;
+    let collector = Collector::new(store.clone(), Sandbox::new(store, Odds::NONE));
+    let start = Instant::now();
+    let collected = collect(&collector, Process::Initial, |_, _| {}).await?;
+    let spent = start.elapsed();
+    if collected.tally.sent != u64::from(members) {
+        return Err(Error::Said(format!("not all members were debited: {:?}, {:?}", collected.progress, collected.tally)));
+    }
+    Ok(f64::from(members) / spent.as_secs_f64())
 }
 
 /// What was measured on one store.
@@ -104,7 +133,7 @@ async fn settle(context: &Context<Embedded>, members: std::ops::Range<u32>) -> R
     stream::iter(tasks).buffer_unordered(SHARDS).try_collect().await
 }
 
-fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>) -> Result<(), Error> {
+fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>, collected: Option<f64>) -> Result<(), Error> {
     let ratio = fresh.events_per_s() / fresh.raw_per_s();
     let memory = peak_memory_mb();
     let rounded = |value: f64, places: i32| (value * 10f64.powi(places)).round() / 10f64.powi(places);
@@ -122,6 +151,10 @@ fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>) -> Result<()
             answer["raw_sqlite_events_per_s_at_rows"] = json!(rounded(large.raw_per_s(), 0));
             answer["flat"] = json!(rounded(large.events_per_s() / fresh.events_per_s(), 3));
         }
+        if let Some(per_s) = collected {
+            answer["collections"] = json!(args.collections);
+            answer["collections_per_s"] = json!(rounded(per_s, 0));
+        }
         return output::json(&answer);
     }
     let mut table = output::table(["", "settlements/s", "plain SQLite/s", "ratio"]);
@@ -134,6 +167,9 @@ fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>) -> Result<()
         row(format!("{} records before", output::grouped(args.rows.into())), large);
     }
     output::text(&table.to_string())?;
+    if let Some(per_s) = collected {
+        output::text(&format!("{per_s:.0} collections/s, from {} members", output::grouped(args.collections.into())))?;
+    }
     output::text(&format!("{} settlements each; peak memory {memory} MB", output::grouped(args.events.into())))
 }
 

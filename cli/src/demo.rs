@@ -1,53 +1,169 @@
-//! `dues demo`: months of a made-up company, through the real handlers, in simulated time.
+//! `dues demo`: months of a made-up company, through the real handlers and the collections engine, in simulated time.
 
 mod company;
 
+use chrono::TimeDelta;
 use dues_events::record::{Record, Status};
 use dues_events::{Money, Time};
+use dues_processors::collections::Collector;
+use dues_processors::collections::job::Process;
+use dues_processors::collections::signals::{Acted, webhook_balance_worker, webhook_worker};
+use dues_processors::collections::worker::Tally;
+use dues_processors::gateway::sandbox::{Odds, Sandbox};
+use dues_processors::notifier::notifier_scheduler;
 use dues_processors::redrive::process_stream;
 use dues_processors::{Context, Counts, Incoming};
 use dues_projections::billing_record::replay;
 use dues_store::embedded::Embedded;
 use dues_store::table::BILLING_ACTIVITY;
-use dues_store::{Clock, Engine as _, Store, SystemClock};
-use futures::future::BoxFuture;
+use dues_store::{Engine as _, Store};
+use futures::stream::{StreamExt as _, iter};
 use rust_decimal::Decimal;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::args::Demo;
+use crate::clock::Simulated;
+use crate::collect::collect;
+use crate::notify::LocalBus;
 use crate::output::{self, Error};
-use company::Company;
+use company::{Company, Stream};
 
 /// Records in a batch.
 const BATCH: usize = 1000;
 
+/// When things happen on a day, in minutes after midnight: members' changes and
+/// settlements come in, what failed is tried again, what is due is collected,
+/// members are reminded, incomes and balances are seen, pauses end.
+const CHANGES: i64 = 6 * 60;
+const SETTLEMENTS: i64 = 6 * 60 + 30;
+const RETRY: i64 = 7 * 60;
+const INITIAL: i64 = 8 * 60;
+const REMINDERS: i64 = 9 * 60;
+const SIGNALS: i64 = 12 * 60;
+const PAUSE: i64 = 22 * 60;
+
 pub(crate) async fn run(data: &Path, args: &Demo) -> Result<(), Error> {
     let folder = fresh_folder(data)?;
-    let clock = Arc::new(Simulated(Mutex::new(company::START)));
+    let clock = Simulated::at(company::START);
     let store = Store { clock: clock.clone(), ..output::open(&folder)? };
-    let context = Context { parallel: BATCH, ..Context::new(store) };
-    let mut company = Company::new(args.members, args.seed);
-    let mut counts = Counts::default();
-    let mut events = 0;
+    let mut year = Year::new(store, Company::new(args.members, args.seed), args.seed);
     let start = Instant::now();
-    let bar = output::progress(Some(u64::from(args.months)));
-    deliver(&context, "memberships", company.join(), &mut counts, &mut events).await?;
-    for month in 0..args.months {
-        bar.set_position(u64::from(month));
-        clock.set(company.month(month));
-        let due = due_records(&context.store, company.month(month + 1)).await?;
-        for (stream, records) in company.live_through(month, &due) {
-            deliver(&context, stream, records, &mut counts, &mut events).await?;
-        }
+    let days = Company::days(args.months);
+    let bar = output::progress_of("days", days.len() as u64);
+    let joined = year.company.join();
+    year.deliver("memberships", joined).await?;
+    for day in days {
+        year.live_through(day, &clock).await?;
+        bar.inc(1);
     }
     let spent = start.elapsed();
-    let sums = sum_up(&context.store).await?;
+    let sums = sum_up(&year.context.store).await?;
     bar.finish_and_clear();
-    report(args, &folder, &sums, counts, events, spent)
+    report(args, &folder, &sums, &year, spent)
+}
+
+/// A company, and all that works for it.
+struct Year {
+    context: Context<Embedded>,
+    collector: Collector<Embedded, Sandbox<Embedded>>,
+    company: Company,
+    counts: Counts,
+    tally: Tally,
+    reminders: u64,
+    events: u64,
+}
+
+impl Year {
+    fn new(store: Store<Embedded>, company: Company, seed: u64) -> Self {
+        let sandbox = Sandbox::new(store.clone(), Odds { seed, ..Odds::USUAL });
+        let collector = Collector::new(store.clone(), sandbox);
+        let context = Context { parallel: BATCH, hold: TimeDelta::zero(), ..Context::new(store) };
+        Self { context, collector, company, counts: Counts::default(), tally: Tally::default(), reminders: 0, events: 0 }
+    }
+
+    async fn live_through(&mut self, day: Time, clock: &Simulated) -> Result<(), Error> {
+        let at = |minutes| clock.set(day + TimeDelta::minutes(minutes));
+        at(CHANGES);
+        let changes = self.company.changes(day);
+        self.deliver("memberships", changes).await?;
+        at(SETTLEMENTS);
+        self.settle().await?;
+        at(RETRY);
+        self.collect(Process::Retry).await?;
+        at(INITIAL);
+        self.collect(Process::Initial).await?;
+        at(REMINDERS);
+        self.remind().await?;
+        at(SIGNALS);
+        self.see_signals(day).await?;
+        at(PAUSE);
+        self.collect(Process::Pause).await
+    }
+
+    /// Sends records through the stream's handler, in batches.
+    async fn deliver(&mut self, stream: &str, records: Vec<String>) -> Result<(), Error> {
+        let now = self.context.store.clock.now();
+        let batch = |(n, data): (usize, String)| Incoming { sequence: n.to_string(), arrived: now, data: data.into_bytes() };
+        let records: Vec<Incoming> = records.into_iter().enumerate().map(batch).collect();
+        for batch in records.chunks(BATCH) {
+            let report = process_stream(&self.context, stream, batch).await;
+            let report = report.ok_or_else(|| Error::Said(format!("no handler reads {stream}")))?;
+            report.fates.iter().for_each(|fate| self.counts.count(fate));
+            if let Some(failed) = report.first_failure() {
+                return Err(Error::Said(format!("a record of {stream} was not processed: {:?}", report.fates[failed])));
+            }
+        }
+        self.events += records.len() as u64;
+        Ok(())
+    }
+
+    async fn settle(&mut self) -> Result<(), Error> {
+        loop {
+            let news = self.collector.gateway.outcomes(self.context.store.clock.now()).await?;
+            if news.is_empty() {
+                return Ok(());
+            }
+            let records = self.company.deliver(news.iter().map(|outcome| outcome.record.clone()).collect());
+            self.deliver("site-payments", records).await?;
+            self.collector.gateway.told(news).await?;
+        }
+    }
+
+    async fn collect(&mut self, process: Process) -> Result<(), Error> {
+        let collected = collect(&self.collector, process, |_, _| {}).await?;
+        self.events += collected.tally.users;
+        self.tally.add(&collected.tally);
+        Ok(())
+    }
+
+    async fn remind(&mut self) -> Result<(), Error> {
+        let bus = LocalBus(self.context.store.clone());
+        let notified = notifier_scheduler(&self.context.store, &self.collector.locks, &self.collector.rules, &bus, |_| {}).await?;
+        self.reminders += notified.told;
+        Ok(())
+    }
+
+    async fn see_signals(&mut self, day: Time) -> Result<(), Error> {
+        let (collector, tally) = (&self.collector, &mut self.tally);
+        let acts = self.company.signals(day).into_iter().map(|(stream, signal)| async move {
+            let record = Incoming { sequence: String::new(), arrived: day, data: signal.into_bytes() };
+            match stream {
+                Stream::Income => webhook_worker(collector, &record).await,
+                Stream::Balance => webhook_balance_worker(collector, &record).await,
+            }
+        });
+        let mut acts = iter(acts).buffer_unordered(BATCH);
+        while let Some(act) = acts.next().await {
+            if let Acted::Visited(_, visit) = act.map_err(Error::Said)? {
+                tally.count(&Ok(visit));
+            }
+            self.events += 1;
+        }
+        Ok(())
+    }
 }
 
 /// A folder of its own inside the data folder, made anew each time: a demo never touches other data.
@@ -59,41 +175,6 @@ fn fresh_folder(data: &Path) -> Result<PathBuf, Error> {
         }
         Ok(()) | Err(_) => Ok(folder),
     }
-}
-
-/// Sends records through the stream's handler, in batches.
-async fn deliver(
-    context: &Context<Embedded>,
-    stream: &str,
-    records: Vec<String>,
-    counts: &mut Counts,
-    events: &mut u64,
-) -> Result<(), Error> {
-    let now = context.store.clock.now();
-    let batch = |(n, data): (usize, String)| Incoming { sequence: n.to_string(), arrived: now, data: data.into_bytes() };
-    let records: Vec<Incoming> = records.into_iter().enumerate().map(batch).collect();
-    for batch in records.chunks(BATCH) {
-        let report = process_stream(context, stream, batch).await.ok_or_else(|| Error::Said(format!("no handler reads {stream}")))?;
-        report.fates.iter().for_each(|fate| counts.count(fate));
-        *events += batch.len() as u64;
-    }
-    Ok(())
-}
-
-/// Every record that waits for its first attempt and falls due before a time.
-async fn due_records(store: &Store<Embedded>, before: Time) -> Result<Vec<Record>, Error> {
-    let mut due = Vec::new();
-    let mut start = None;
-    loop {
-        let page = store.scheduled_page(before, start).await?;
-        due.extend(page.records);
-        match page.next {
-            Some(next) => start = Some(next),
-            None => break,
-        }
-    } // Pages come in the order of writing, which differs from run to run; the company does not.
-    due.sort_by(|a, b| (&a.user_id, a.billing_date.at()).cmp(&(&b.user_id, b.billing_date.at())));
-    Ok(due)
 }
 
 /// What the tables say in the end.
@@ -157,14 +238,17 @@ impl Sums {
     }
 }
 
-fn report(args: &Demo, folder: &Path, sums: &Sums, counts: Counts, events: u64, spent: Duration) -> Result<(), Error> {
+fn report(args: &Demo, folder: &Path, sums: &Sums, year: &Year, spent: Duration) -> Result<(), Error> {
+    let Year { counts, tally, events, .. } = year;
+    let events = *events;
     let per_s = u64::try_from(u128::from(events) * 1000 / spent.as_millis().max(1)).unwrap_or_default();
     if args.json {
         return output::json(&json!({
             "members": args.members, "months": args.months, "seed": args.seed, "events": events, "events_per_s": per_s,
             "applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored, "parked": counts.parked,
             "records": sums.records, "by_status": sums.by_status, "collected": sums.collected.to_string(), "at_risk": sums.at_risk.to_string(),
-            "recovered": sums.recovered, "barred": sums.barred, "differences": sums.differences,
+            "recovered": sums.recovered, "barred": sums.barred, "differences": sums.differences, "debits": tally.sent,
+            "reminders": year.reminders, "pauses_ended": tally.pause_expired, "left_alone": tally.left,
         }));
     }
     let n = output::grouped;
@@ -176,10 +260,11 @@ fn report(args: &Demo, folder: &Path, sums: &Sums, counts: Counts, events: u64, 
         spent.as_secs_f64(),
         n(per_s)
     ))?;
-    output::text(&format!("  collected   ${}", sums.collected))?;
+    output::text(&format!("  collected   ${}, with {} debits", sums.collected, n(tally.sent)))?;
     output::text(&format!("  at risk     ${}, in returned debits", sums.at_risk))?;
     output::text(&format!("  recovered   {} records, by presenting them again", n(sums.recovered)))?;
     output::text(&format!("  barred      {} records, after unauthorised debits and chargebacks", n(sums.barred)))?;
+    output::text(&format!("  reminded    {} times, three days ahead", n(year.reminders)))?;
     output::text(&format!("  repeated    {} deliveries of events that were known: nothing happened twice", n(counts.duplicate)))?;
     output::text(&format!("  parked      {} records that could not be understood or could not happen", n(counts.parked)))?;
     output::text(&format!("  audit       {} histories folded again, {} differ from their row\n", n(sums.records), n(sums.differences)))?;
@@ -199,27 +284,4 @@ fn report(args: &Demo, folder: &Path, sums: &Sums, counts: Counts, events: u64, 
         return Err(Error::Said(format!("{} records differ from their history", sums.differences)));
     }
     Ok(())
-}
-
-/// Time as the demo tells it.
-struct Simulated(Mutex<Time>);
-
-impl Simulated {
-    fn set(&self, time: Time) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = time;
-    }
-}
-
-impl Clock for Simulated {
-    fn now(&self) -> Time {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn uptime(&self) -> Duration {
-        SystemClock.uptime()
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
-    }
 }

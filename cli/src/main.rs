@@ -1,12 +1,20 @@
 //! `dues`: the whole of membership billing in one program, everything embedded.
 
+mod act;
 mod args;
 mod bench;
+mod clock;
+mod collect;
 mod demo;
+mod gateway;
 mod history;
 mod ingest;
+mod notify;
 mod output;
 mod parked;
+mod patience;
+mod risk;
+mod sandbox;
 mod show;
 mod stream_run;
 
@@ -14,6 +22,7 @@ use clap::Parser as _;
 use std::process::ExitCode;
 
 use args::{Args, Command};
+use dues_processors::collections::commands::Command as Action;
 
 /// Rows are allocated by the handlers' threads and freed by the writer's: the system's allocator makes them wait for one another.
 #[global_allocator]
@@ -32,6 +41,15 @@ fn main() -> ExitCode {
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,
             Command::Parked(parked) => parked::run(&args.data, &parked).await,
+            Command::Collect(collect) => collect::run(&args.data, &collect).await,
+            Command::Pay(pay) => act::pay(&args.data, &pay).await,
+            Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,
+            Command::Cancel(cancel) => act::run(&args.data, &cancel.act, Action::Cancel { now: cancel.now }).await,
+            Command::Pause(pause) => act::run(&args.data, &pause.act, Action::Pause { months: pause.months }).await,
+            Command::Resume(act) => act::run(&args.data, &act, Action::Resume).await,
+            Command::Notify(notify) => notify::run(&args.data, &notify).await,
+            Command::Risk(risk) => risk::run(&args.data, &risk).await,
+            Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }
     });

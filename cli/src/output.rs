@@ -1,6 +1,8 @@
 //! What the program prints: tables for people, JSON for programs, errors on standard error.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use dues_events::attr;
+use dues_events::record::Record;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError, SystemClock};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -78,6 +80,45 @@ pub(crate) fn progress(length: Option<u64>) -> ProgressBar {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
+}
+
+/// A progress bar on standard error, when that is a terminal, of so many things; their number may become known on the way.
+pub(crate) fn progress_of(things: &str, count: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    match ProgressStyle::with_template(&format!("{{bar:30}} {{human_pos}}/{{human_len}} {things} {{per_sec}} {{eta}}")) {
+        Ok(style) => ProgressBar::new(count).with_style(style),
+        Err(_) => ProgressBar::new(count),
+    }
+}
+
+/// The status, and what else an operator has to know beside it.
+pub(crate) fn status_text(record: &Record) -> String {
+    let mut text = record.status().to_string();
+    if let Some(at) = &record.cancel_at {
+        text += &format!(" (cancels {})", at.at().format("%Y-%m-%d"));
+    }
+    if record.downgrade.is_some() && record.next.is_none() {
+        text += " (downgrade pending)";
+    }
+    if record.superseded_by.is_some() {
+        text += " (superseded)";
+    }
+    if record.in_doubt().is_some() {
+        text += " (answer not known yet)";
+    }
+    if let Some(bar) = &record.bar {
+        text += &format!(" (barred: {bar})");
+    }
+    text
+}
+
+/// The row under its attribute names. The packed list of applied events is for the program, not for readers.
+pub(crate) fn record_json(record: &Record) -> serde_json::Value {
+    let mut item = record.to_item();
+    item.remove(attr::APPLIED);
+    item.to_json()
 }
 
 /// `1234567` as `1,234,567`.

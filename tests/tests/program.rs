@@ -4,10 +4,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "program/act.rs"]
+mod act;
 #[path = "program/bad_input.rs"]
 mod bad_input;
 #[path = "program/bench.rs"]
 mod bench;
+#[path = "program/books.rs"]
+mod books;
+#[path = "program/collect.rs"]
+mod collect;
 #[path = "program/crowd.rs"]
 mod crowd;
 #[path = "program/happy.rs"]
@@ -18,10 +24,18 @@ mod kill;
 mod members;
 #[path = "program/payments.rs"]
 mod payments;
+#[path = "program/plug.rs"]
+mod plug;
 #[path = "program/records.rs"]
 mod records;
+#[path = "program/remind.rs"]
+mod remind;
+#[path = "program/risky.rs"]
+mod risky;
 #[path = "program/run.rs"]
 mod run;
+#[path = "program/service.rs"]
+mod service;
 #[path = "program/together.rs"]
 mod together;
 #[path = "program/twice.rs"]

@@ -22,6 +22,8 @@ pub(super) enum Fill {
     Old,
     /// A debit is under way.
     Sent,
+    /// It has fallen due.
+    Due,
 }
 
 const CHUNK: usize = 5000;
@@ -59,8 +61,13 @@ pub(super) fn settlement(member: u32) -> Incoming {
     Incoming { sequence: member.to_string(), arrived: Time::UNIX_EPOCH, data: data.into_bytes() }
 }
 
+/// When they all joined, and what they owe fell due.
+pub(super) fn joined() -> Time {
+    Time::UNIX_EPOCH + chrono::TimeDelta::days(20_454)
+}
+
 fn record(member: u32, fill: Fill) -> Result<Record, Error> {
-    let at = Time::UNIX_EPOCH + chrono::TimeDelta::days(20_454);
+    let at = joined();
     let id = EventId::from(format!("mem-{member:08}"));
     let terms = NewMembership {
         plan: Plan { amount: dues_events::Money::from_cents(1499), tier: TierName::new("Plus", "v2") },
@@ -85,12 +92,15 @@ fn record(member: u32, fill: Fill) -> Result<Record, Error> {
     let mut record = *record;
     record.subscription_id = subscription(member).into();
     record.applied.push(event.stamp);
-    record.initial_run_date = record.created_date.clone();
+    if !matches!(fill, Fill::Due) {
+        record.initial_run_date = record.created_date.clone();
+    }
     record.version = 2;
     let transaction = Some(format!("c-{member:08}").as_str().into());
     record.state = match fill {
         Fill::Old => State::Completed(dues_events::record::Payment { transaction_id: transaction, at: record.created_date.clone() }),
         Fill::Sent => State::AchSent(transaction),
+        Fill::Due => State::Scheduled(None),
     };
     Ok(record)
 }

@@ -1,11 +1,10 @@
 //! A made-up company: members join, pay, fail to pay, pause, change tier and leave, all by the roll of a seeded die.
 
 use chrono::{Days, Months, NaiveDate, TimeDelta};
-use dues_events::calendar::{banking_day_from, banking_days_after};
-use dues_events::record::Record;
 use dues_events::{GoTime, Time};
 use fastrand::Rng;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The company opens on 1 January 2026.
 pub(super) const START: Time = match NaiveDate::from_ymd_opt(2026, 1, 1) {
@@ -20,6 +19,13 @@ pub(super) const START: Time = match NaiveDate::from_ymd_opt(2026, 1, 1) {
 const TIERS: [(&str, &str, &str); 4] =
     [("Basic", "v1", "4.99"), ("Plus", "v2", "14.99"), ("Pro", "v1", "39.99"), ("Founder", "v1", "99.00")];
 
+/// Where a sign comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stream {
+    Income,
+    Balance,
+}
+
 pub(super) struct Company {
     members: u32,
     die: Rng,
@@ -31,9 +37,11 @@ impl Company {
         Self { members, die: Rng::with_seed(seed), events: 0 }
     }
 
-    /// The first moment of a month.
-    pub(super) fn month(&self, n: u32) -> Time {
-        START.checked_add_months(Months::new(n)).unwrap_or(START)
+    /// The first moments of the days of so many months.
+    pub(super) fn days(months: u32) -> impl ExactSizeIterator<Item = Time> {
+        let end = START.checked_add_months(Months::new(months)).unwrap_or(START);
+        let days = usize::try_from((end - START).num_days()).unwrap_or(0);
+        (0..days).map(|n| START + Days::new(n as u64))
     }
 
     /// Everybody joins in the first days of January; some pay on Fridays, some for a year.
@@ -52,66 +60,54 @@ impl Company {
             .collect()
     }
 
-    /// One month: what is due is sent, settled or returned; some members change their minds; some records come twice, or broken.
-    pub(super) fn live_through(&mut self, month: u32, due: &[Record]) -> Vec<(&'static str, Vec<String>)> {
-        let mut payments = Vec::new();
-        for record in due.iter().filter(|record| record.cancel_at.is_none() && record.bar.is_none()) {
-            self.collect(record, &mut payments);
-        }
-        // A stream delivers at least once.
-        for n in (0..payments.len()).rev() {
+    /// What the members do in the small hours of a day, in order.
+    pub(super) fn changes(&mut self, day: Time) -> Vec<String> {
+        // Over a month, one in twenty.
+        let odd = u32::from(self.die.u32(..600) < self.members % 600);
+        let mut changes: Vec<(Time, String)> = (0..self.members / 600 + odd).filter_map(|_| self.change(day)).collect();
+        changes.sort_by_key(|(at, _)| *at);
+        changes.into_iter().map(|(_, change)| change).collect()
+    }
+
+    /// The day's settlements as the stream delivers them: some twice, and now and then one that is broken.
+    pub(super) fn deliver(&mut self, mut records: Vec<String>) -> Vec<String> {
+        for n in (0..records.len()).rev() {
             if self.die.u32(..50) == 0 {
-                payments.push(payments[n].clone());
+                records.push(records[n].clone());
             }
         }
+        if self.die.u32(..60) == 0 {
+            self.events += 1;
+            let id = self.events;
+            records.push(format!(r#"{{"event_id":"broken-{id}","type":"SUBSCRIPTION_COMPLETED","occurred_at":"soon"}}"#));
+        }
+        records
+    }
+
+    /// Signs that members can pay: an income, a balance, sometimes of a new account. No more than one a day from each.
+    pub(super) fn signals(&mut self, day: Time) -> Vec<(Stream, String)> {
+        let odd = u32::from(self.die.u32(..40) < self.members % 40);
+        let users: BTreeSet<u32> = (0..self.members / 40 + odd).map(|_| self.die.u32(..self.members)).collect();
+        users.into_iter().map(|user| self.signal(&format!("member-{user:06}"), day)).collect()
+    }
+
+    fn signal(&mut self, user: &str, day: Time) -> (Stream, String) {
+        self.events += 1;
+        let id = format!("sig-{}", self.events);
+        let amount = format!("{}.00", self.die.u32(20..2000));
         if self.die.bool() {
-            payments.push(r#"{"event_id":"broken","type":"SUBSCRIPTION_COMPLETED","occurred_at":"soon"}"#.to_owned());
-        }
-        let changes = (0..self.members / 20 + 1).filter_map(|_| self.change(self.month(month) + TimeDelta::days(25))).collect();
-        vec![("site-payments", payments), ("memberships", changes)]
-    }
-
-    fn collect(&mut self, record: &Record, out: &mut Vec<String>) {
-        let mut sent = banking_day_from(record.billing_date.at().date_naive());
-        for attempt in 1..=3 {
-            let transaction = format!("c-{}-{attempt}", &record.subscription_id.as_str()[..8]);
-            out.push(self.payment("SUBMITTED", "PENDING", record, &transaction, sent, None));
-            let settled = banking_days_after(sent, 2);
-            match self.die.u32(..1000) {
-                0..70 => {
-                    out.push(self.payment("RETURNED", "FAILED", record, &transaction, settled, Some(("R01", "Insufficient funds"))));
-                    sent = banking_days_after(settled, 3);
-                    continue;
-                }
-                70..74 => out.push(self.payment("RETURNED", "FAILED", record, &transaction, settled, Some(("R03", "No account")))),
-                74..78 => out.push(self.payment("RETURNED", "FAILED", record, &transaction, settled, Some(("R10", "Not authorised")))),
-                roll => {
-                    out.push(self.payment("COMPLETED", "COMPLETED", record, &transaction, settled, None));
-                    let later = settled + Days::new(20);
-                    match roll {
-                        990..994 => out.push(self.payment(
-                            "RETURNED",
-                            "FAILED",
-                            record,
-                            &transaction,
-                            later,
-                            Some(("R07", "Authorisation revoked")),
-                        )),
-                        994..997 => out.push(self.payment("REFUNDED", "REFUNDED", record, &transaction, later, None)),
-                        997..1000 => {
-                            out.push(self.payment("CHARGED_BACK", "CHARGED_BACK", record, &transaction, later, Some(("R10", "Disputed"))))
-                        }
-                        _ => {}
-                    }
-                }
-            }
-            return;
+            (Stream::Income, json!({"event_id": id, "user_id": user, "amount": amount, "detected_at": text(day)}).to_string())
+        } else {
+            let new_account = self.die.u32(..3) == 0;
+            let balance =
+                json!({"event_id": id, "user_id": user, "available": amount, "observed_at": text(day), "new_account": new_account});
+            (Stream::Balance, balance.to_string())
         }
     }
 
-    fn change(&mut self, at: Time) -> Option<String> {
+    fn change(&mut self, day: Time) -> Option<(Time, String)> {
         let user = format!("member-{:06}", self.die.u32(..self.members));
-        let at = at + TimeDelta::seconds(self.die.i64(0..86_400));
+        let at = day + TimeDelta::seconds(self.die.i64(0..21_600));
         let (tier, version, amount) = self.die.choice(TIERS)?;
         let plan = json!({"tier": tier, "version": version, "amount": amount});
         let kind = self.die.choice(["UPGRADE", "DOWNGRADE", "PAUSE", "UNPAUSE", "CANCEL", "RETRACT", "REACTIVATE", "CLOSEACCOUNT"])?;
@@ -123,35 +119,13 @@ impl Company {
             }
             _ => json!(null),
         };
-        Some(self.membership(kind, &user, at, terms))
+        Some((at, self.membership(kind, &user, at, terms)))
     }
 
     fn membership(&mut self, kind: &str, user: &str, at: Time, terms: serde_json::Value) -> String {
         self.events += 1;
         json!({"event_id": format!("mem-{}", self.events), "type": kind, "occurred_at": text(at), "user_id": user, "membership": terms})
             .to_string()
-    }
-
-    fn payment(
-        &mut self,
-        kind: &str,
-        status: &str,
-        record: &Record,
-        transaction: &str,
-        day: NaiveDate,
-        why: Option<(&str, &str)>,
-    ) -> String {
-        self.events += 1;
-        let at = day.and_time(chrono::NaiveTime::MIN).and_utc() + TimeDelta::seconds(28_800 + self.die.i64(0..3600));
-        json!({
-            "event_id": format!("pay-{}", self.events), "type": format!("SUBSCRIPTION_{kind}"), "occurred_at": text(at),
-            "payment": {
-                "payment_id": format!("p-{transaction}"), "subscription_id": record.subscription_id.as_str(), "user_id": record.user_id.as_str(),
-                "status": status, "amount": record.plan.amount.to_string(), "currency": "USD", "processor": "JPM", "confirmation_id": transaction,
-                "payment_type": "ACH", "account_mask": format!("{:04}", self.events % 10_000), "return_code": why.map(|w| w.0), "message": why.map(|w| w.1),
-            },
-        })
-        .to_string()
     }
 }
 

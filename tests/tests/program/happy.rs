@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::records::{Debit, activate};
-use crate::run::{Dues, counts, fates, ndjson, texts};
+use crate::run::{Dues, assert_has, counts, fates, ndjson, texts};
 
 #[test]
 fn a_membership_is_activated_debited_and_settled_and_the_next_period_is_scheduled() {
@@ -113,11 +113,5 @@ fn an_account_number_never_gets_further_than_its_last_four_digits() {
     assert_eq!(dues.subscriptions("u-1")[0]["receipt_account_mask"], "6789");
     for text in [dues.ok(&["show", "u-1", "--json"]), dues.ok(&["history", &debit.subscription, "--json"])] {
         assert!(!text.contains("123456789"), "{text}");
-    }
-}
-
-fn assert_has(row: &Value, wanted: &Value) {
-    for (name, value) in wanted.as_object().unwrap() {
-        assert_eq!(&row[name], value, "{name} of {row:#}");
     }
 }

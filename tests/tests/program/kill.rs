@@ -84,7 +84,8 @@ fn killed(dues: &Dues, part: &Part, file: &str, life: Duration, tally: &mut Tall
     hit
 }
 
-fn said(child: &mut Child) -> String {
+/// What a program that has ended said on standard error.
+pub(crate) fn said(child: &mut Child) -> String {
     let mut text = String::new();
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     text

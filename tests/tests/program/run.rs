@@ -12,6 +12,17 @@ use tempfile::TempDir;
 /// The keys of a summary, apart from `read`, which is their sum.
 const FATES: [&str; 5] = ["applied", "duplicate", "ignored", "parked", "skipped"];
 
+/// What the program reads from its environment: tests say all of it themselves.
+const SETTINGS: [&str; 7] = [
+    "DUES_DATA",
+    "DUES_GATEWAY_URL",
+    "DUES_GATEWAY_TOKEN",
+    "DUES_SANDBOX_ODDS",
+    "DUES_SANDBOX_SEED",
+    "DUES_LOCK_LEASE_SECONDS",
+    "OLD_SUBSCRIPTION_DAYS",
+];
+
 /// The program, built once if nobody says where it is.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -77,7 +88,10 @@ impl Dues {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
-        command.arg("--data").arg(self.data()).args(args).env_remove("DUES_DATA").current_dir(self.folder.path());
+        command.arg("--data").arg(self.data()).args(args).current_dir(self.folder.path());
+        for setting in SETTINGS {
+            command.env_remove(setting);
+        }
         command
     }
 
@@ -100,7 +114,13 @@ impl Dues {
     }
 
     pub(crate) fn json(&self, args: &[&str]) -> Value {
-        let text = self.ok(&[args, &["--json"]].concat());
+        self.json_with(args, &[])
+    }
+
+    /// The same with settings from the environment.
+    pub(crate) fn json_with(&self, args: &[&str], settings: &[(&str, &str)]) -> Value {
+        let args = [args, &["--json"]].concat();
+        let text = printed(&args, self.command(&args).envs(settings.iter().copied()).stdin(Stdio::null()).output().unwrap());
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?} printed {text:?}: {e}"))
     }
 
@@ -199,4 +219,20 @@ pub(crate) fn ndjson(records: &[Value]) -> Vec<u8> {
 /// One text attribute of every row.
 pub(crate) fn texts(rows: &[Value], name: &str) -> Vec<String> {
     rows.iter().map(|row| row[name].as_str().unwrap_or_else(|| panic!("{name} of {row}")).to_owned()).collect()
+}
+
+/// Every one of these parts is in the text.
+#[track_caller]
+pub(crate) fn assert_says(text: &str, wanted: &[&str]) {
+    for part in wanted {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
+
+/// Every one of these attributes is in the row.
+#[track_caller]
+pub(crate) fn assert_has(row: &Value, wanted: &Value) {
+    for (name, value) in wanted.as_object().unwrap() {
+        assert_eq!(&row[name], value, "{name} of {row:#}");
+    }
 }

@@ -1,14 +1,7 @@
 //! What the program says to people, and how it fails.
 
 use crate::records::{Debit, activate, plain};
-use crate::run::{Dues, ndjson};
-
-#[track_caller]
-fn assert_says(text: &str, wanted: &[&str]) {
-    for part in wanted {
-        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
-    }
-}
+use crate::run::{Dues, assert_says, ndjson};
 
 #[test]
 fn an_unknown_stream_and_a_missing_file_fail_with_a_message() {

@@ -1,0 +1,482 @@
+//! The auditor. Plain JSON in, problems out.
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What there is to look at.
+#[derive(Clone)]
+pub(crate) struct Books {
+    /// The gateway's own books: one row for each debit.
+    pub(crate) debits: Vec<Value>,
+    /// `billing-activity`.
+    pub(crate) records: Vec<Value>,
+    /// `billing-activity-history`.
+    pub(crate) history: Vec<Value>,
+}
+
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) problems: Vec<String>,
+    /// How often what was seen.
+    pub(crate) seen: BTreeMap<&'static str, u64>,
+    /// The sum of COMPLETED records, as text.
+    pub(crate) collected: String,
+}
+
+/// Days on which banks were closed in 2026, typed from the Federal Reserve's page (Saturdays and Sundays apart).
+const CLOSED: [&str; 10] = [
+    "2026-01-01",
+    "2026-01-19",
+    "2026-02-16",
+    "2026-05-25",
+    "2026-06-19",
+    "2026-09-07",
+    "2026-10-12",
+    "2026-11-11",
+    "2026-11-26",
+    "2026-12-25",
+];
+const UNAUTHORISED: [&str; 5] = ["R05", "R07", "R10", "R11", "R29"];
+
+/// A debit as the gateway tells it, up to what it has told.
+struct Debit<'a> {
+    key: &'a str,
+    user: &'a str,
+    record: &'a str,
+    cents: i64,
+    submitted: &'a str,
+    /// Time, what happened, code.
+    told: Vec<(&'a str, &'a str, &'a str)>,
+}
+
+impl<'a> Debit<'a> {
+    fn read(row: &'a Value) -> Self {
+        let text = |name: &str| row[name].as_str().unwrap_or_default();
+        let told = usize::try_from(row["told"].as_u64().unwrap()).unwrap();
+        let steps = row["steps"].as_array().map_or(&[][..], Vec::as_slice);
+        let told = steps[..told].iter().map(|step| {
+            let mut words = step.as_str().unwrap().split(' ');
+            (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or(""))
+        });
+        Self {
+            key: text("key"),
+            user: text("user_id"),
+            record: text("subscription_id"),
+            cents: cents(text("amount")),
+            submitted: text("submitted_at"),
+            told: told.collect(),
+        }
+    }
+
+    fn has(&self, what: &str) -> bool {
+        self.told.iter().any(|(_, kind, _)| *kind == what)
+    }
+
+    /// The money is with the company.
+    fn holds(&self) -> bool {
+        self.has("COMPLETED") && !self.has("RETURNED") && !self.has("CHARGED_BACK")
+    }
+}
+
+/// `14.99` as 1499.
+fn cents(text: &str) -> i64 {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let part = format!("{part:0<2}");
+    whole.parse::<i64>().unwrap() * 100 + part.parse::<i64>().unwrap()
+}
+
+pub(crate) fn audit(books: &Books) -> Findings {
+    let mut found = Findings::default();
+    let debits: Vec<Debit<'_>> = books.debits.iter().map(Debit::read).collect();
+    let records: BTreeMap<&str, &Value> = books.records.iter().map(|row| (row["subscription_id"].as_str().unwrap(), row)).collect();
+    money(&debits, &records, &mut found);
+    let mut of_record: BTreeMap<&str, Vec<&Debit<'_>>> = BTreeMap::new();
+    for debit in &debits {
+        of_record.entry(debit.record).or_default().push(debit);
+    }
+    presentments(&of_record, &records, &mut found);
+    bars(&debits, &mut found);
+    let mut history: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for row in &books.history {
+        history.entry(row["subscription_id"].as_str().unwrap()).or_default().push(row);
+    }
+    for (id, rows) in &mut history {
+        rows.sort_by_key(|row| row["version"].as_u64());
+        wishes(id, rows, of_record.get(id).map_or(&[], Vec::as_slice), &mut found);
+        ends_as_its_record(id, rows, records.get(id).copied(), &mut found);
+    }
+    periods(&books.records, &mut found);
+    count_history(&books.history, &mut found);
+    found
+}
+
+impl Findings {
+    fn wrong(&mut self, problem: String) {
+        self.problems.push(problem);
+    }
+
+    fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+}
+
+fn text<'a>(row: &'a Value, name: &str) -> &'a str {
+    row[name].as_str().unwrap_or_default()
+}
+
+/// Money at the gateway = COMPLETED + REFUNDED − REFUNDED, in sum and record by record.
+fn money(debits: &[Debit<'_>], records: &BTreeMap<&str, &Value>, found: &mut Findings) {
+    let (mut kept, mut refunded) = (BTreeMap::<&str, i64>::new(), BTreeMap::<&str, i64>::new());
+    for debit in debits {
+        found.see("debits");
+        for (what, name) in [("COMPLETED", "settled"), ("REFUNDED", "refunded"), ("CHARGED_BACK", "charged back")] {
+            if debit.has(what) {
+                found.see(name);
+            }
+        }
+        if debit.has("RETURNED") {
+            found.see(if debit.has("COMPLETED") { "returned late" } else { "returned" });
+        }
+        if debit.holds() {
+            *kept.entry(debit.record).or_default() += debit.cents;
+        }
+        if debit.has("REFUNDED") {
+            *refunded.entry(debit.record).or_default() += debit.cents;
+        }
+        match records.get(debit.record) {
+            None => found.wrong(format!("debit {} belongs to no record", debit.key)),
+            Some(record) if text(record, "user_id") != debit.user => {
+                found.wrong(format!("debit {} took another member's money", debit.key))
+            }
+            Some(record) if cents(text(record, "billing_amount")) != debit.cents => {
+                found.wrong(format!("debit {} took {} cents for {}", debit.key, debit.cents, text(record, "billing_amount")))
+            }
+            Some(_) => {}
+        }
+    }
+    let (mut in_records, mut at_gateway) = (0, 0);
+    for (id, record) in records {
+        let due = cents(text(record, "billing_amount"));
+        let (paid, back) = (kept.get(id).copied().unwrap_or(0), refunded.get(id).copied().unwrap_or(0));
+        at_gateway += paid - back;
+        let (should_be_paid, should_be_back) = match text(record, "billing_status") {
+            "COMPLETED" => (due, 0),
+            "REFUNDED" => (due, due),
+            _ => (0, 0),
+        };
+        in_records += should_be_paid - should_be_back;
+        if (paid, back) != (should_be_paid, should_be_back) {
+            let status = text(record, "billing_status");
+            found.wrong(format!("record {id} is {status}, but the gateway has {paid} cents of it and gave {back} back"));
+        }
+    }
+    if in_records != at_gateway {
+        found.wrong(format!("the gateway holds {at_gateway} cents, the records say {in_records}"));
+    }
+    found.collected = format!("{}.{:02}", in_records / 100, in_records % 100);
+}
+
+/// At most three debits a record, 180 days from the first, one at a time, never after a code that stops, only when banks are open.
+fn presentments(of_record: &BTreeMap<&str, Vec<&Debit<'_>>>, records: &BTreeMap<&str, &Value>, found: &mut Findings) {
+    for debit in of_record.values().flatten() {
+        let day = &debit.submitted[..10];
+        if CLOSED.contains(&day) || weekday(day) >= 5 {
+            found.wrong(format!("debit {} was made on {day}, when banks are closed", debit.key));
+        }
+    }
+    for (id, debits) in of_record {
+        let mut debits = debits.clone();
+        debits.sort_by_key(|debit| debit.submitted);
+        if debits.len() > 3 {
+            found.wrong(format!("record {id} was presented {} times", debits.len()));
+        }
+        if debits.len() > 1 {
+            found.see("presented again");
+        }
+        if day_number(&debits[debits.len() - 1].submitted[..10]) - day_number(&debits[0].submitted[..10]) > 180 {
+            found.wrong(format!("record {id} was presented again after 180 days"));
+        }
+        if let Some(record) = records.get(id)
+            && &debits[0].submitted[..10] < text(record, "billing_date").get(..10).unwrap()
+        {
+            found.wrong(format!("record {id} was debited before it fell due"));
+        }
+        for pair in debits.windows(2) {
+            let ended = pair[0].told.iter().find(|(_, what, _)| *what == "RETURNED");
+            match ended {
+                Some((at, _, code)) if *at < pair[1].submitted => {
+                    if ["R08", "R16", "R20"].contains(code) || UNAUTHORISED.contains(code) {
+                        found.wrong(format!("record {id} was presented again after {code}"));
+                    }
+                }
+                Some(_) | None => found.wrong(format!("record {id} was debited while a debit was under way: {}", pair[1].key)),
+            }
+        }
+    }
+}
+
+/// Nobody is debited after an unauthorised return or a chargeback.
+fn bars(debits: &[Debit<'_>], found: &mut Findings) {
+    let mut barred: BTreeMap<&str, &str> = BTreeMap::new();
+    for debit in debits {
+        for (at, what, code) in &debit.told {
+            if *what == "CHARGED_BACK" || (*what == "RETURNED" && UNAUTHORISED.contains(code)) {
+                let since = barred.entry(debit.user).or_insert(at);
+                *since = (*since).min(at);
+            }
+        }
+    }
+    for debit in debits {
+        if barred.get(debit.user).is_some_and(|since| debit.submitted > *since) {
+            found.wrong(format!("{} was debited after a bar: {}", debit.user, debit.key));
+        }
+    }
+    *found.seen.entry("members barred").or_default() += barred.len() as u64;
+}
+
+/// No debit of a record after its member closed the account, after a cancellation took effect, while it is paused, or once it is over.
+fn wishes(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings) {
+    for (n, row) in rows.iter().enumerate() {
+        let (from, until) = (text(row, "last_run_date"), rows.get(n + 1).map_or("9999", |next| text(next, "last_run_date")));
+        let cancelled_from = text(row, "cancel_at");
+        for debit in debits {
+            let during = debit.submitted > from && debit.submitted < until;
+            let status = text(row, "billing_status");
+            if during && !["SCHEDULED", "ERROR", "ACHSENT"].contains(&status) {
+                found.wrong(format!("record {id} was debited while it was {status}: {}", debit.key));
+            }
+            // An instant with and without a fraction: compare up to the second.
+            if during && !cancelled_from.is_empty() && status != "ACHSENT" && debit.submitted[..19] >= cancelled_from[..19] {
+                found.wrong(format!("record {id} was debited after its cancellation: {}", debit.key));
+            }
+        }
+    }
+}
+
+/// The last history row and the record say the same.
+fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: &mut Findings) {
+    let Some(record) = record else { return found.wrong(format!("history tells of record {id}, which is not there")) };
+    let versions: Vec<u64> = rows.iter().map(|row| row["version"].as_u64().unwrap()).collect();
+    if versions != (1..=versions.len() as u64).collect::<Vec<_>>() {
+        found.wrong(format!("the history of record {id} has versions {versions:?}"));
+    }
+    let changed = rows.iter().rev().find(|row| text(row, "outcome") == "applied");
+    for name in ["billing_status", "billing_amount", "billing_date", "transaction_id", "usio_error", "receipt_tier_name", "process"] {
+        if changed.is_none_or(|row| row[name] != record[name]) {
+            found.wrong(format!("{name} of record {id} is {}, its history says {:?}", record[name], changed.map(|row| &row[name])));
+        }
+    }
+}
+
+/// Every period of a membership has one record, on the day that the calendar says; nothing is skipped but pauses.
+fn periods(records: &[Value], found: &mut Findings) {
+    let mut memberships: BTreeMap<(&str, &str, &str), Vec<&Value>> = BTreeMap::new();
+    for record in records {
+        let of = (text(record, "user_id"), text(record, "member_since"), text(record, "anchor_date"));
+        memberships.entry(of).or_default().push(record);
+    }
+    for ((user, _, anchor), mut of_one) in memberships {
+        of_one.sort_by_key(|record| text(record, "billing_date"));
+        let months: Vec<i64> = of_one.iter().map(|record| month_number(text(record, "billing_date"))).collect();
+        if months.iter().collect::<BTreeSet<_>>().len() != months.len() {
+            found.wrong(format!("{user} has two records for one period"));
+        }
+        for (n, record) in of_one.iter().enumerate() {
+            let yearly = text(record, "term") == "YEARLY";
+            let due = &text(record, "billing_date")[..10];
+            let right = due_day(&anchor[..10], month_number(due), record["billing_week"].as_i64());
+            // The first record falls due on the anchor itself, whatever the week.
+            if due != right && due != &anchor[..10] {
+                found.wrong(format!("{user}: due on {due}, the calendar says {right}"));
+            }
+            let Some(next) = of_one.get(n + 1) else { continue };
+            let step = month_number(text(next, "billing_date")) - month_number(due);
+            let paused = text(record, "billing_status") == "PAUSED_SKIPPED";
+            let expected = if yearly { 12 } else { 1 };
+            if !(step == expected || paused && step >= 1) {
+                found.wrong(format!("{user}: {step} months between {due} and {}", text(next, "billing_date")));
+            }
+        }
+    }
+}
+
+fn count_history(history: &[Value], found: &mut Findings) {
+    for row in history.iter().filter(|row| text(row, "outcome") == "applied") {
+        match (text(row, "source"), text(row, "billing_status")) {
+            ("memberships PAUSE", _) => found.see("paused"),
+            ("dues pause", "PAUSED_SKIPPED") => found.see("pauses run out"),
+            ("memberships REACTIVATE", "SCHEDULED") => found.see("reactivated"),
+            ("memberships UPGRADE" | "memberships DOWNGRADE", _) => found.see("plans changed"),
+            (_, "CANCELLED") => found.see("cancelled"),
+            (_, _) => {}
+        }
+    }
+}
+
+fn number(text: &str) -> i64 {
+    text.parse().unwrap()
+}
+
+/// Months since the year 0.
+fn month_number(date: &str) -> i64 {
+    number(&date[..4]) * 12 + number(&date[5..7]) - 1
+}
+
+fn days_in(month: i64) -> i64 {
+    let (year, month) = (month / 12, month % 12 + 1);
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1 January 2000.
+fn day_number(date: &str) -> i64 {
+    (2000 * 12..month_number(date)).map(days_in).sum::<i64>() + number(&date[8..10]) - 1
+}
+
+/// Monday is 0. 1 January 2000 was a Saturday.
+fn weekday(date: &str) -> i64 {
+    (day_number(date) + 5).rem_euclid(7)
+}
+
+/// The due day in a month: the anchor's day, or the last of a shorter month; the n-th Friday, or the last.
+fn due_day(anchor: &str, month: i64, week: Option<i64>) -> String {
+    let first = format!("{:04}-{:02}-01", month / 12, month % 12 + 1);
+    let day = match week {
+        None => number(&anchor[8..10]).min(days_in(month)),
+        Some(week) => {
+            let friday = 1 + (4 - weekday(&first)).rem_euclid(7) + (week - 1) * 7;
+            if friday > days_in(month) { friday - 7 } else { friday }
+        }
+    };
+    format!("{}{day:02}", &first[..8])
+}
+
+/// Breaks one rule; `false` when there is nothing to break.
+type Breakage = fn(&mut Books) -> bool;
+
+/// One broken rule each.
+pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
+    fn find(rows: &mut [Value], is: impl Fn(&Value) -> bool) -> Option<&mut Value> {
+        rows.iter_mut().find(|row| is(row))
+    }
+    fn completed(books: &mut Books) -> Option<&mut Value> {
+        find(&mut books.records, |row| row["billing_status"] == "COMPLETED" && row["billing_amount"] != "0.00")
+    }
+    /// Another debit like one that is there.
+    fn again(books: &mut Books, is: impl Fn(&Value) -> bool, submitted: &str) -> bool {
+        let Some(mut debit) = books.debits.iter().find(|row| is(row)).cloned() else { return false };
+        debit["key"] = json!(format!("{}-again", debit["key"].as_str().unwrap()));
+        debit["submitted_at"] = json!(submitted);
+        debit["told"] = json!(0);
+        books.debits.push(debit);
+        true
+    }
+    fn told(row: &Value, what: &str) -> bool {
+        let told = usize::try_from(row["told"].as_u64().unwrap()).unwrap();
+        row["steps"].as_array().is_some_and(|steps| steps[..told].iter().any(|step| step.as_str().unwrap().contains(what)))
+    }
+    vec![
+        ("a charge that is not on record", |books| {
+            completed(books).is_some_and(|row| {
+                row["billing_status"] = json!("SCHEDULED");
+                true
+            })
+        }),
+        ("a lost settlement", |books| {
+            books.records.iter_mut().find(|row| row["billing_status"] == "ERROR").is_some_and(|row| {
+                row["billing_status"] = json!("COMPLETED");
+                true
+            })
+        }),
+        ("another amount", |books| {
+            completed(books).is_some_and(|row| {
+                row["billing_amount"] = json!("1.00");
+                true
+            })
+        }),
+        ("a refund that is not on record", |books| {
+            find(&mut books.records, |row| row["billing_status"] == "REFUNDED").is_some_and(|row| {
+                row["billing_status"] = json!("COMPLETED");
+                true
+            })
+        }),
+        ("somebody else's money", |books| {
+            completed(books).is_some_and(|row| {
+                row["user_id"] = json!("somebody");
+                true
+            })
+        }),
+        ("a second debit at once", |books| again(books, |row| !told(row, "RETURNED"), "2026-08-28T08:00:00.000000000Z")),
+        ("a debit on a holiday", |books| {
+            books.debits[0]["submitted_at"] = json!("2026-01-19T08:00:00.000000000Z");
+            true
+        }),
+        ("a debit on a Saturday", |books| {
+            books.debits[0]["submitted_at"] = json!("2026-01-24T08:00:00.000000000Z");
+            true
+        }),
+        ("a debit before the due date", |books| {
+            books.debits[0]["submitted_at"] = json!("2025-12-30T08:00:00.000000000Z");
+            true
+        }),
+        ("a fourth presentment", |books| {
+            (0..3).all(|n| again(books, |row| told(row, "RETURNED R01"), &format!("2026-08-{:02}T08:00:00.000000000Z", 25 + n)))
+        }),
+        ("a debit after R16", |books| again(books, |row| told(row, "RETURNED R16"), "2026-08-28T08:00:00.000000000Z")),
+        ("a debit after a bar", |books| {
+            let Some(user) =
+                books.debits.iter().find(|row| told(row, "CHARGED_BACK") || told(row, "RETURNED R10")).map(|row| row["user_id"].clone())
+            else {
+                return false;
+            };
+            books.debits[0]["user_id"] = user;
+            books.debits[0]["submitted_at"] = json!("2026-08-28T08:00:00.000000000Z");
+            true
+        }),
+        ("a debit after a cancellation", |books| {
+            let Some(id) = find(&mut books.records, |row| row["billing_status"] == "CANCELLED").map(|row| row["subscription_id"].clone())
+            else {
+                return false;
+            };
+            books.debits[0]["subscription_id"] = id;
+            books.debits[0]["submitted_at"] = json!("2026-08-28T08:00:00.000000000Z");
+            books.debits[0]["told"] = json!(0);
+            true
+        }),
+        ("a period twice", |books| {
+            let Some(mut twice) = completed(books).cloned() else { return false };
+            twice["subscription_id"] = json!("twice");
+            twice["billing_status"] = json!("SCHEDULED");
+            books.records.push(twice);
+            true
+        }),
+        ("a wrong due date", |books| {
+            find(&mut books.records, |row| row["billing_date"] != row["anchor_date"]).is_some_and(|row| {
+                let moved = format!("{}-29T00:00:00Z", &row["billing_date"].as_str().unwrap()[..7]);
+                let same = row["billing_date"] == json!(moved);
+                row["billing_date"] = json!(if same { moved.replace("-29T", "-28T") } else { moved });
+                true
+            })
+        }),
+        ("a missing period", |books| {
+            let gone = books.records.iter().position(|row| {
+                row["billing_status"] == "CANCELLED" || (row["billing_status"] == "COMPLETED" && row["next_subscription_id"].is_string())
+            });
+            gone.map(|n| books.records.remove(n)).is_some()
+        }),
+        ("a missing history row", |books| {
+            books.history.iter().position(|row| row["version"] == 2).map(|n| books.history.remove(n)).is_some()
+        }),
+        ("a history that tells something else", |books| {
+            let Some(record) = completed(books).cloned() else { return false };
+            for row in books.history.iter_mut().filter(|row| row["subscription_id"] == record["subscription_id"]) {
+                row["transaction_id"] = json!("another");
+            }
+            true
+        }),
+    ]
+}
