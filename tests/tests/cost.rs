@@ -1,13 +1,20 @@
-//! What a settlement costs on DynamoDB: requests and capacity units, counted.
+//! What a settlement and a debit cost on DynamoDB: requests and capacity units, counted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_arithmetic)]
 
-use dues_events::Record;
+use dues_events::collect::{Ask, Run};
+use dues_events::{Record, Time};
 use dues_processors::Fate;
+use dues_processors::collections::{Collector, Visit};
+use dues_store::{Clock, Store, SystemClock};
 use dues_tests::dynoxide::{Call, Fault};
 use dues_tests::engines;
-use dues_tests::world::{Sent, context, counts, deliver, incoming, membership, monthly, payment, records};
+use dues_tests::ledger::Ledger;
+use dues_tests::world::{Sent, context, counts, deliver, incoming, membership, monthly, payment, records, t};
+use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 async fn sent<E: dues_store::Engine>(engine: &E, user: &str) -> Record {
     let context = context(engine.clone());
@@ -43,6 +50,64 @@ async fn a_settlement_is_one_read_and_two_writes() {
     // History: itself and one index. Primary: itself, the index by id, and the status index, whose key changes: an item out, an item in.
     assert!(units("PutItem") <= 2.0 + 4.0, "{} write units", units("PutItem"));
     assert!(units("Query") <= 1.0, "{} read units for a new member", units("Query"));
+}
+
+/// A millisecond later whenever it is looked at: the rows of one visit do not meet in one place.
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Time {
+        t("2026-02-03T08:00:00Z") + chrono::TimeDelta::milliseconds(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        SystemClock.sleep(duration)
+    }
+}
+
+#[tokio::test]
+async fn a_first_debit_is_three_reads_and_eight_writes() {
+    let (engine, server) = engines::dynoxide().await;
+    let joins = membership("mem-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", monthly("2026-02-01"));
+    deliver(&context(engine.clone()), &[joins], 1).await;
+    server.reset_calls();
+    let store = Store::new(engine, Arc::new(Ticking(AtomicI64::new(0))));
+    let collector = Collector::new(store, Ledger::default());
+    assert!(matches!(collector.visit(&"u-1".into(), &Ask::of(Run::Initial)).await, Ok(Visit::Done(looked)) if looked.len() == 1));
+    let calls = server.calls();
+    let operations: Vec<&str> = calls.iter().map(|call| call.operation.as_str()).collect();
+    assert_eq!(
+        operations,
+        [
+            // The lock.
+            "GetItem",
+            "PutItem", //
+            // The user's records, and their newest history, for what a crash may have cut short.
+            "Query",
+            "Query", //
+            // The attempt and the next period's record, history first; then, after the gateway, its answer.
+            "PutItem",
+            "PutItem",
+            "PutItem",
+            "PutItem",
+            "PutItem",
+            "PutItem", //
+            // The lock again.
+            "UpdateItem",
+        ]
+    );
+    let units = |reads: bool| {
+        let of = |call: &&Call| matches!(call.operation.as_str(), "GetItem" | "Query") == reads;
+        calls.iter().filter(of).filter_map(|call| call.capacity).sum::<f64>()
+    };
+    println!("a first debit: {} read units, {} write units", units(true), units(false));
+    assert!(units(true) <= 3.0, "{} read units", units(true));
+    // Three commits (6, 5 for a new record, 5 where no index key changes) and the lock's two writes.
+    assert!(units(false) <= 6.0 + 5.0 + 5.0 + 2.0, "{} write units", units(false));
 }
 
 #[tokio::test]
