@@ -59,6 +59,6 @@ pub(crate) fn collector(
 ) -> Result<Collector<Embedded, AnyGateway>, Error> {
     let mut collector = Collector::new(store.clone(), AnyGateway::new(store, gateway)?);
     collector.rules = Arc::new(Rules { old_days: age.old_days, ..Rules::default() });
-    collector.locks = collector.locks.with_lease(lock.lease());
+    collector.locks = collector.locks.with_lease(lock.lease()).with_heartbeat(lock.heartbeat());
     Ok(collector)
 }

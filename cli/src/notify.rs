@@ -19,7 +19,7 @@ pub(crate) const STREAM: &str = "events";
 
 pub(crate) async fn run(data: &Path, args: &Notify) -> Result<(), Error> {
     let store = Store { clock: clock(args.as_of.as_of), ..output::open_existing(data)? };
-    let locks = Locks::new(store.engine.clone(), store.clock.clone()).with_lease(args.lock.lease());
+    let locks = Locks::new(store.engine.clone(), store.clock.clone()).with_lease(args.lock.lease()).with_heartbeat(args.lock.heartbeat());
     let rules = Rules { due_notice_days: args.days, ..Rules::default() };
     let bar = output::progress(None);
     let bus = LocalBus(store.clone());

@@ -1,6 +1,7 @@
 //! Waiting for a lock: its holder finishes, or its lease passes and it must be dead. A program that runs once has to look twice to know.
 
 use dues_store::SharedClock;
+use dues_store::lock::HEARTBEAT;
 use std::time::Duration;
 
 use crate::args::LockArgs;
@@ -13,6 +14,11 @@ impl LockArgs {
     /// How long a lock outlives its holder.
     pub(crate) fn lease(&self) -> Duration {
         Duration::from_secs(self.lease)
+    }
+
+    /// How often a holder says that it is there: every second, or often enough for a shorter lease.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        HEARTBEAT.min(self.lease() / 4)
     }
 
     /// How often to look again.
