@@ -186,7 +186,15 @@ impl<E: Engine> Store<E> {
         let mut overtaken: Option<Box<History>> = None;
         for _ in 0..RACES {
             match current.applied.seen(&event.stamp) {
-                Seen::Same { .. } => return Ok((current, Committed::Duplicate)),
+                Seen::Same { .. } => {
+                    // Somebody else committed the same event, from a history row in another place: ours tells of it a second time.
+                    if let Some(row) = overtaken.filter(|row| row.changed() && row.record.version == current.version)
+                        && row.record.last_run_date != current.last_run_date
+                    {
+                        self.take_back(&row).await?;
+                    }
+                    return Ok((current, Committed::Duplicate));
+                }
                 Seen::Different => return self.give_up(overtaken, Rejection::DifferentContent).await,
                 Seen::Parked if !redriving => return Ok((current, Committed::Parked)),
                 Seen::Never | Seen::Parked if current.applied.len() >= MOST_EVENTS => return Err(Rejection::TooManyEvents.into()),
