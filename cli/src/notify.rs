@@ -33,9 +33,7 @@ pub(crate) async fn run(data: &Path, args: &Notify) -> Result<(), Error> {
     .await?;
     bar.finish_and_clear();
     if args.json {
-        return output::json(&json!({
-            "due_soon": notified.due_soon, "told": notified.told, "known": notified.known, "failed": notified.failed, "locked": notified.locked,
-        }));
+        return output::json(&json!(notified));
     }
     if notified.locked {
         return output::text("another run is under way: nothing was done");

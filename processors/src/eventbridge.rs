@@ -18,7 +18,7 @@ use crate::collections::worker::Tally;
 use crate::collections::{Collector, Visit};
 use crate::fields::Fields;
 use crate::gateway::Gateway;
-use crate::notifier;
+use crate::notifier::{self, Notified};
 use crate::queue::Queue;
 
 /// An event. What is missing is found by whoever reads the detail, who can park it.
@@ -170,21 +170,6 @@ pub async fn collections_job<E: Engine, Q: Queue>(
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Tick {}
 
-/// What a run of the notifier came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NotifierSummary {
-    /// Records that fall due soon.
-    pub due_soon: u64,
-    /// Told now.
-    pub told: u64,
-    /// Told before.
-    pub known: u64,
-    /// Not told: the next run tries again.
-    pub failed: u64,
-    /// Another run was under way: nothing was done.
-    pub locked: bool,
-}
-
 /// `notifier-scheduler`: tells of what falls due soon.
 ///
 /// # Errors
@@ -195,9 +180,9 @@ pub async fn notifier_scheduler<E: Engine, B: Bus>(
     rules: &Rules,
     bus: &B,
     _: Tick,
-) -> Result<NotifierSummary, StoreError> {
-    let notifier::Notified { due_soon, told, known, failed, locked } =
-        notifier::notifier_scheduler(store, locks, rules, bus, |_| {}).await?;
+) -> Result<Notified, StoreError> {
+    let notified = notifier::notifier_scheduler(store, locks, rules, bus, |_| {}).await?;
+    let Notified { due_soon, told, known, failed, locked } = &notified;
     tracing::info!(due_soon, told, known, failed, locked, "notifier");
-    Ok(NotifierSummary { due_soon, told, known, failed, locked })
+    Ok(notified)
 }

@@ -11,6 +11,7 @@ use dues_store::lock::{Acquired, Locks};
 use dues_store::user::UserRecords;
 use dues_store::{CommitError, Engine, Store, StoreError};
 use futures::stream::{StreamExt as _, iter};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::bus::{Bus, Message};
@@ -23,7 +24,7 @@ const LOCK: &str = "dues:notifier-scheduler";
 const PARALLEL: usize = 64;
 
 /// What a run came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Notified {
     /// Records that fall due soon.
     pub due_soon: u64,
