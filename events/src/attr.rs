@@ -118,6 +118,39 @@ names! {
     OUTCOME = "outcome";
     /// History: the event's stamp, so that a row can be rolled forward without the event.
     STAMP = "stamp";
+
+    /// `gg_core`: partition key, `USER#<id>`.
+    PK = "PK";
+    /// `gg_core`: sort key, which tells what the row is about.
+    SK = "SK";
+    /// `gg_core`: the kind of row.
+    TYPE = "type";
+    /// `gg_core`: when the row was made.
+    CREATED_AT = "createdAt";
+    /// `gg_core`: when the row last changed.
+    UPDATED_AT = "updatedAt";
+    /// Credits: how many there are.
+    BALANCE = "balance";
+    /// Credits: when some were last bought.
+    LAST_TOP_UP = "lastTopUp";
+    /// Credits: when those of a month were last granted.
+    LAST_RESET = "lastReset";
+    /// Credits: when they expire, in seconds of the Unix epoch. DynamoDB removes rows by it.
+    EXPIRES_AT = "expiresAt";
+    /// Movement: its id.
+    MOVEMENT_ID = "movementId";
+    /// Movement: grant, top-up and so on.
+    KIND = "kind";
+    /// Movement: how many credits, negative when they go.
+    AMOUNT = "amount";
+    /// Movement: when it happened.
+    OCCURRED_AT = "occurredAt";
+    /// Movement: the payment that it comes from.
+    PAYMENT_ID = "paymentId";
+    /// Movement: the movement that it takes back.
+    TAKES_BACK = "takesBack";
+    /// Movement: what the credits were spent on.
+    FEATURE = "feature";
 }
 
 /// What starts the names that stay in history and never reach the primary table.

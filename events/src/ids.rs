@@ -63,6 +63,43 @@ text_id!(
     AttemptKey
 );
 
+text_id!(
+    /// Stripe's `cus_…`: who pays there.
+    CustomerId
+);
+text_id!(
+    /// Stripe's `sub_…`: a subscription there, over all of its periods.
+    StripeSubscriptionId
+);
+text_id!(
+    /// Stripe's `in_…`: one invoice.
+    InvoiceId
+);
+text_id!(
+    /// Stripe's `pi_…`: one payment, over all of its attempts.
+    PaymentIntentId
+);
+text_id!(
+    /// Stripe's `ch_…`: one attempt that moved money.
+    ChargeId
+);
+text_id!(
+    /// Stripe's `cs_…`: one visit to the checkout page.
+    CheckoutId
+);
+text_id!(
+    /// Stripe's `re_…`: one refund.
+    RefundId
+);
+text_id!(
+    /// Stripe's `du_…`: one dispute.
+    DisputeId
+);
+text_id!(
+    /// One movement of credits: the same for every telling of one fact.
+    MovementId
+);
+
 impl AttemptKey {
     /// The key of the n-th attempt at a record.
     #[must_use]

@@ -45,6 +45,12 @@ impl Value {
         Self::N(number.to_string())
     }
 
+    /// A number value that may be negative.
+    #[must_use]
+    pub fn signed(number: i64) -> Self {
+        Self::N(number.to_string())
+    }
+
     /// The text, if it is one.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

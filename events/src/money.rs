@@ -41,6 +41,14 @@ impl Money {
         Self(Decimal::new(i64::from(cents), 2))
     }
 
+    /// Whole cents as money, as others count them.
+    ///
+    /// # Errors
+    /// [`MoneyError`] when it is negative or larger than an amount may be.
+    pub fn from_minor_units(cents: i64) -> Result<Self, MoneyError> {
+        Self::new(Decimal::new(cents, 2))
+    }
+
     /// The exact decimal.
     #[must_use]
     pub fn decimal(self) -> Decimal {
@@ -128,5 +136,16 @@ mod tests {
         assert_eq!(m("0.10").checked_add(m("0.20")).unwrap(), m("0.30"));
         assert_eq!(m("1.00").checked_sub(m("1.01")).unwrap_err().to_string(), "-0.01 is negative");
         assert!(m("999999999.99").checked_add(Money::from_cents(1)).is_err());
+    }
+
+    #[test]
+    fn minor_units_are_cents_within_the_range() {
+        let text = |cents| Money::from_minor_units(cents).map(|money| money.to_string()).map_err(|e| e.to_string());
+        assert_eq!(text(1_499), Ok("14.99".to_owned()));
+        assert_eq!(text(0), Ok("0.00".to_owned()));
+        assert_eq!(text(99_999_999_999), Ok("999999999.99".to_owned()));
+        assert_eq!(text(-5), Err("-0.05 is negative".to_owned()));
+        assert_eq!(text(100_000_000_000), Err("1000000000.00 is larger than 999999999.99".to_owned()));
+        assert!(Money::from_minor_units(i64::MIN).is_err() && Money::from_minor_units(i64::MAX).is_err());
     }
 }

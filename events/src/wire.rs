@@ -5,6 +5,7 @@
 pub mod memberships;
 pub mod signals;
 pub mod site_payments;
+pub mod stripe;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -15,7 +16,7 @@ use std::str::FromStr;
 
 use crate::time::Time;
 
-/// The largest record that is looked into. Real ones have under two kilobytes; Kinesis carries up to a megabyte.
+/// The largest record that is looked into. Real ones have under two kilobytes, Stripe's under twenty; Kinesis carries up to a megabyte.
 pub const LARGEST_RECORD: usize = 256 * 1024;
 
 /// Why a record cannot be understood.

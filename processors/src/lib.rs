@@ -7,6 +7,7 @@ pub mod bus;
 pub mod collections;
 pub mod eventbridge;
 pub mod gateway;
+pub mod groups;
 pub mod kinesis;
 pub mod memberships;
 pub mod notifier;

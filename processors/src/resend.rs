@@ -64,7 +64,7 @@ where
 }
 
 /// Whether the same request can succeed later. A request whose answer was lost is sent again too: whoever listens drops repeats.
-fn may_pass<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
+pub(crate) fn may_pass<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool {
     match error {
         SdkError::ConstructionFailure(_) => false,
         SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => true,
@@ -78,7 +78,7 @@ fn may_pass<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> bool 
 }
 
 /// The names that throttling goes by: services answer it with 400 too.
-fn is_throttling(code: &str) -> bool {
+pub(crate) fn is_throttling(code: &str) -> bool {
     let code = code.rsplit('.').next().unwrap_or(code);
     matches!(
         code,

@@ -3,4 +3,5 @@
 //! The first one is the record itself: folding a record's history gives its primary row, and a test says so.
 
 pub mod billing_record;
+pub mod entitlement;
 pub mod return_rates;

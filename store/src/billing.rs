@@ -21,6 +21,8 @@ pub struct Store<E> {
     pub engine: E,
     /// What time it is.
     pub clock: SharedClock,
+    /// How long credits are good for after the last grant or top-up.
+    pub credit_validity: TimeDelta,
 }
 
 /// How often an unprocessed part of a batch is sent again.
@@ -29,7 +31,7 @@ const RESENDS: u32 = 10;
 impl<E: Engine> Store<E> {
     /// A store on that engine and clock.
     pub fn new(engine: E, clock: SharedClock) -> Self {
-        Self { engine, clock }
+        Self { engine, clock, credit_validity: dues_events::credits::VALIDITY }
     }
 
     /// `Add`: writes a new record, history first. A record that is there already is left as it is.

@@ -2,6 +2,7 @@
 
 mod convert;
 mod expression;
+mod transact;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
@@ -14,7 +15,7 @@ use aws_sdk_dynamodb::types::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use crate::table::{Index, Table};
 use dues_events::{Item, Value};
 use expression::Expression;
@@ -246,6 +247,10 @@ impl Engine for Dynamo {
         }
     }
 
+    async fn transact(&self, ops: Vec<Op>) -> Result<Transacted, StoreError> {
+        self.write_transaction(ops).await
+    }
+
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
         let Some(&(first, _)) = items.first() else { return Ok(Vec::new()) };
         let tables: Vec<&'static Table> = items.iter().map(|(table, _)| *table).collect();
@@ -306,7 +311,8 @@ where
         Some("ProvisionedThroughputExceededException" | "ThrottlingException" | "RequestLimitExceeded" | "LimitExceededException") => {
             StoreError::Throttled(text)
         }
-        Some("InternalServerError" | "TransactionConflictException" | "ServiceUnavailable") | None => StoreError::Unavailable(text),
+        Some("TransactionConflictException") => StoreError::Conflict(text),
+        Some("InternalServerError" | "TransactionInProgressException" | "ServiceUnavailable") | None => StoreError::Unavailable(text),
         Some(_) => StoreError::Invalid(text),
     }
 }

@@ -7,6 +7,7 @@ mod codec;
 mod row;
 mod schema;
 mod streams;
+mod transact;
 mod writer;
 
 use rusqlite::types::Value as Sql;
@@ -17,10 +18,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use crate::table::Table;
 use dues_events::{Item, Value};
 use row::{IndexKey, Row};
+use transact::Step;
 use writer::{Fault, Job, Writer, job, store_error};
 
 pub use streams::{Change, StreamRecord};
@@ -208,6 +210,12 @@ impl Engine for Embedded {
     async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
         Edit::check(table, &edits)?;
         self.write(move |writer| writer.update(table, &key, edits, &condition)).await
+    }
+
+    async fn transact(&self, ops: Vec<Op>) -> Result<Transacted, StoreError> {
+        Op::check(&ops)?;
+        let steps = ops.into_iter().map(Step::new).collect::<Result<Vec<_>, _>>()?;
+        self.write(move |writer| writer.transact(steps)).await
     }
 
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {

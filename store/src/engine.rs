@@ -1,10 +1,14 @@
 //! The seam: what both engines can do. The commit protocol and all access patterns are written against it once.
 
+mod op;
+
 use dues_events::{Item, Value};
 use futures::future::join_all;
 use std::future::Future;
 
 use crate::table::Table;
+
+pub use op::{Op, TRANSACTION, Transacted};
 
 /// A store of items in tables.
 pub trait Engine: Clone + Send + Sync + 'static {
@@ -38,6 +42,10 @@ pub trait Engine: Clone + Send + Sync + 'static {
         edits: Vec<Edit>,
         condition: Condition,
     ) -> impl Future<Output = Result<Updated, StoreError>> + Send;
+
+    /// Does all of these operations if the conditions of all hold, and none of them otherwise. What [`Op::check`] refuses is
+    /// [`StoreError::Invalid`], and so is an edit that cannot be made.
+    fn transact(&self, ops: Vec<Op>) -> impl Future<Output = Result<Transacted, StoreError>> + Send;
 
     /// Writes up to [`BATCH`] items without conditions; gives back those that have to be sent again.
     fn put_batch(&self, items: Vec<(&'static Table, Item)>)
@@ -201,6 +209,9 @@ pub enum StoreError {
     /// Too many requests.
     #[error("throttled: {0}")]
     Throttled(String),
+    /// Another transaction was at the same items: nothing was done.
+    #[error("in conflict: {0}")]
+    Conflict(String),
     /// No answer, or one that does not tell whether it was done.
     #[error("unavailable: {0}")]
     Unavailable(String),
@@ -220,8 +231,17 @@ impl StoreError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Throttled(_) | Self::Unavailable(_) | Self::Contended(_) => true,
+            Self::Throttled(_) | Self::Conflict(_) | Self::Unavailable(_) | Self::Contended(_) => true,
             Self::Invalid(_) | Self::Unreadable(_) => false,
+        }
+    }
+
+    /// Whether others were in the way, so that nothing was done and the same request can succeed after a pause.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        match self {
+            Self::Throttled(_) | Self::Conflict(_) => true,
+            Self::Unavailable(_) | Self::Contended(_) | Self::Invalid(_) | Self::Unreadable(_) => false,
         }
     }
 
@@ -230,6 +250,7 @@ impl StoreError {
     pub fn during(self, doing: &str) -> Self {
         match self {
             Self::Throttled(cause) => Self::Throttled(format!("{doing}: {cause}")),
+            Self::Conflict(cause) => Self::Conflict(format!("{doing}: {cause}")),
             Self::Unavailable(cause) => Self::Unavailable(format!("{doing}: {cause}")),
             Self::Invalid(cause) => Self::Invalid(format!("{doing}: {cause}")),
             Self::Contended(_) | Self::Unreadable(_) => self,

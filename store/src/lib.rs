@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod commit;
+pub mod credits;
 pub mod engine;
 pub mod lock;
 pub mod pages;
@@ -14,6 +15,7 @@ pub mod user;
 
 mod admin;
 mod billing;
+mod unique;
 
 #[cfg(feature = "dynamo")]
 pub mod dynamo;
@@ -23,6 +25,7 @@ pub mod embedded;
 pub use billing::Store;
 pub use clock::{Clock, SharedClock, SystemClock};
 pub use commit::{CommitError, Committed};
-pub use engine::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+pub use credits::{Consumed, LedgerCheck, Moved};
+pub use engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 pub use lock::{Acquired, Held, Lock, Locks};
 pub use table::Table;

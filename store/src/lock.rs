@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use dues_events::{Item, UserId, Value};
-use uuid::Builder;
 
 use crate::clock::SharedClock;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
 use crate::table::LOCKS;
+use crate::unique::unique;
 use duration::GoDuration;
 use sightings::Sightings;
 
@@ -191,15 +191,9 @@ fn is_ours(row: &Item, version: &str) -> bool {
 /// This process, as long as it lives.
 fn owner() -> &'static str {
     static OWNER: OnceLock<String> = OnceLock::new();
-    OWNER.get_or_init(random)
+    OWNER.get_or_init(unique)
 }
 
 fn new_version() -> String {
-    random()
-}
-
-/// Different for every caller, here and elsewhere. It need not be hard to guess, so the generator that is there anyway is good enough, and
-/// the operating system's, which would come with a second version of its crate, is not needed.
-fn random() -> String {
-    Builder::from_random_bytes(fastrand::u128(..).to_le_bytes()).into_uuid().to_string()
+    unique()
 }

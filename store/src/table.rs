@@ -71,10 +71,18 @@ pub const PENDING: Index = Index { name: "pending-index", partition: "pending", 
 /// The books of the sandbox gateway. No deployment has it.
 pub const SANDBOX: Table = Table { name: "dues-sandbox", partition: "key", sort: None, indexes: &[PENDING], stream: false, ttl: None };
 
+/// Who is in which group, where there is no Cognito. No deployment has it.
+pub const GROUPS: Table =
+    Table { name: "dues-groups", partition: attr::USER_ID, sort: Some("group"), indexes: &[], stream: false, ttl: None };
+
+/// Everything about a user besides the billing records, one kind of row beside the other (seed 000): here, credits.
+pub const GG_CORE: Table =
+    Table { name: "gg_core", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: true, ttl: Some(attr::EXPIRES_AT) };
+
 /// Every table that a deployment has.
-pub const ALL: [&Table; 4] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED];
+pub const ALL: [&Table; 5] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE];
 /// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
-pub const EMBEDDED: [&Table; 5] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX];
+pub const EMBEDDED: [&Table; 7] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE];
 
 impl Table {
     /// One of its indexes.

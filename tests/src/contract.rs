@@ -7,7 +7,7 @@ use dues_events::record::{Closed, FailedAttempt, Failure, Pause};
 use dues_events::{GoTime, Item, Record, State, Status, SubscriptionId, UserId, Value};
 use dues_store::parked::Parked;
 use dues_store::table::{BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, HISTORY, LOCKS};
-use dues_store::{Condition, Edit, Engine, Key, Query, StoreError, Updated, Written};
+use dues_store::{Condition, Edit, Engine, Key, Op, Query, StoreError, Transacted, Updated, Written};
 
 use crate::world::{all, context, deliver, dump, membership, monthly, payment, records, store, t};
 
@@ -188,6 +188,140 @@ pub async fn an_index_follows_updates<E: Engine>(engine: E) {
     assert_eq!(told, [("SCHEDULED", 1, 0), ("SCHEDULED", 1, 0), ("ACHSENT", 0, 1), ("", 0, 0)]);
     let by_id = engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, "s")).await.unwrap();
     assert_eq!(by_id.items.len(), 1);
+}
+
+fn lock_key(name: &str) -> Key {
+    Key { partition: name.into(), sort: None }
+}
+
+fn lock_row(name: &str, n: u64) -> Item {
+    [("PartitionKey".into(), Value::text(name)), ("n".into(), Value::number(n))].into_iter().collect()
+}
+
+/// Every row of the tables that the clauses about transactions write to.
+async fn three_tables<E: Engine>(engine: &E) -> [Vec<Item>; 3] {
+    [all(engine, &BILLING_ACTIVITY).await, all(engine, &HISTORY).await, all(engine, &LOCKS).await]
+}
+
+pub async fn a_transaction_does_all_of_it<E: Engine>(engine: E) {
+    let old = row("u", "old", "SCHEDULED", "s-old");
+    engine.put(&BILLING_ACTIVITY, old.clone(), Condition::NoItem).await.unwrap();
+    engine.put(&LOCKS, lock_row("there", 1), Condition::NoItem).await.unwrap();
+    let new = row("u", "new", "ACHSENT", "s-new");
+    let ops = vec![
+        Op::Put(&BILLING_ACTIVITY, new.clone(), Condition::NoItem),
+        Op::Update(&LOCKS, lock_key("sum"), vec![Edit::Add("n", 7), Edit::Set("note", Value::text("made"))], Condition::NoItem),
+        Op::Update(&LOCKS, lock_key("there"), vec![Edit::Add("n", -3)], Condition::Equals("n", Value::number(1))),
+        Op::Delete(&BILLING_ACTIVITY, key("u", "old"), Condition::Equals("billing_status", Value::text("SCHEDULED"))),
+        Op::Delete(&LOCKS, lock_key("nothing"), Condition::Always),
+        Op::Check(&LOCKS, lock_key("not there"), Condition::NoItem),
+        Op::Check(&LOCKS, lock_key("whatever"), Condition::Always),
+    ];
+    assert_eq!(engine.transact(ops).await.unwrap(), Transacted::Done);
+    let mut made = lock_row("sum", 7);
+    made.set_text("note", "made");
+    let mut less = lock_row("there", 1);
+    less.set("n", Value::N("-2".into()));
+    assert_eq!(all(&engine, &BILLING_ACTIVITY).await, [new]);
+    let mut locks = all(&engine, &LOCKS).await;
+    locks.sort_by_key(|lock| lock.text("PartitionKey").map(str::to_owned));
+    assert_eq!(locks, [made, less]);
+    let found = async |status: &str| engine.query(Query::index(&BILLING_ACTIVITY, BY_STATUS.name, status)).await.unwrap().items.len();
+    assert_eq!((found("SCHEDULED").await, found("ACHSENT").await), (0, 1), "the index follows");
+}
+
+pub async fn a_transaction_that_is_refused_does_nothing_and_tells_why<E: Engine>(engine: E) {
+    let there = row("u", "d", "SCHEDULED", "s");
+    engine.put(&BILLING_ACTIVITY, there.clone(), Condition::NoItem).await.unwrap();
+    engine.put(&LOCKS, lock_row("l", 5), Condition::NoItem).await.unwrap();
+    let before = three_tables(&engine).await;
+    let put = |condition| Op::Put(&HISTORY, history_row(), condition);
+    let add = |condition| Op::Update(&LOCKS, lock_key("l"), vec![Edit::Add("n", 1)], condition);
+    let delete = |condition| Op::Delete(&BILLING_ACTIVITY, key("u", "d"), condition);
+    let check = |condition| Op::Check(&BILLING_ACTIVITY, key("u", "none"), condition);
+    let six = || Condition::AtLeast("n", Value::number(6));
+    for (ops, place, was) in [
+        (vec![put(Condition::NoItem), add(six())], 1, Some(lock_row("l", 5))),
+        (vec![add(six()), put(Condition::NoItem)], 0, Some(lock_row("l", 5))),
+        (vec![put(Condition::NoItem), add(Condition::Always), delete(Condition::NoItem)], 2, Some(there.clone())),
+        (vec![delete(Condition::Always), add(Condition::Always), check(Condition::Equals("version", Value::number(1)))], 2, None),
+        (vec![put(Condition::Equals("version", Value::number(1))), add(six())], 0, None),
+        (vec![delete(Condition::Always), Op::Check(&LOCKS, lock_key("l"), Condition::NoItem), put(six())], 1, Some(lock_row("l", 5))),
+        (vec![Op::Put(&BILLING_ACTIVITY, row("u", "d", "ACHSENT", "s"), Condition::NoItem)], 0, Some(there.clone())),
+        (vec![check(Condition::NoItem), add(Condition::Missing("n"))], 1, Some(lock_row("l", 5))),
+    ] {
+        let told = engine.transact(ops.clone()).await.unwrap();
+        assert_eq!(told, Transacted::Refused { place, there: was.map(Box::new) }, "{ops:?}");
+        assert_eq!(three_tables(&engine).await, before, "{ops:?}");
+    }
+    let only_checks = vec![check(Condition::NoItem), Op::Check(&LOCKS, lock_key("l"), Condition::Equals("n", Value::number(5)))];
+    assert_eq!(engine.transact(only_checks).await.unwrap(), Transacted::Done);
+    assert_eq!(three_tables(&engine).await, before);
+}
+
+fn history_row() -> Item {
+    [("user_id", "u"), ("last_run_date", "d")].into_iter().map(|(name, text)| (name.into(), Value::text(text))).collect()
+}
+
+pub async fn a_transaction_that_cannot_be_is_invalid_and_does_nothing<E: Engine>(engine: E) {
+    engine.put(&BILLING_ACTIVITY, row("u", "d", "SCHEDULED", "s"), Condition::NoItem).await.unwrap();
+    let before = three_tables(&engine).await;
+    let put = |n: usize| Op::Put(&LOCKS, lock_row(&format!("l-{n}"), 1), Condition::Always);
+    let update = |key: Key, edits| Op::Update(&BILLING_ACTIVITY, key, edits, Condition::Always);
+    let add = |name| vec![Edit::Add(name, 1)];
+    let no_sort = || Key { partition: "u".into(), sort: None };
+    for ops in [
+        vec![],
+        (0..101).map(put).collect(),
+        vec![put(1), put(2), put(1)],
+        vec![put(1), Op::Check(&LOCKS, lock_key("l-1"), Condition::NoItem)],
+        vec![put(1), Op::Put(&BILLING_ACTIVITY, history_row(), Condition::Always)],
+        vec![put(1), update(key("u", "d"), vec![])],
+        vec![put(1), update(key("u", "d"), vec![Edit::Remove("billing_date")])],
+        vec![put(1), update(key("u", "d"), vec![Edit::Add("version", 1), Edit::Remove("version")])],
+        vec![put(1), update(key("u", "d"), add("billing_status"))],
+        vec![put(1), update(no_sort(), add("version"))],
+        vec![put(1), update(key("", "d"), add("version"))],
+        vec![put(1), Op::Delete(&BILLING_ACTIVITY, no_sort(), Condition::Always)],
+        vec![put(1), Op::Check(&BILLING_ACTIVITY, key("u", ""), Condition::NoItem)],
+    ] {
+        let error = engine.transact(ops.clone()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid(_)), "{ops:?}: {error}");
+        assert_eq!(three_tables(&engine).await, before, "{ops:?}");
+    }
+    assert_eq!(engine.transact((0..100).map(put).collect()).await.unwrap(), Transacted::Done, "a hundred can be");
+    assert_eq!(all(&engine, &LOCKS).await.len(), 100);
+}
+
+/// Each takes 3 of one sum and gives it to another, as long as there is enough.
+pub async fn transactions_at_once_add_up<E: Engine>(engine: E) {
+    engine.put(&LOCKS, lock_row("from", 100), Condition::NoItem).await.unwrap();
+    let three = || Value::number(3);
+    let one = async |n: usize| loop {
+        let ops = vec![
+            Op::Put(&HISTORY, row_of_transfer(n), Condition::NoItem),
+            Op::Update(&LOCKS, lock_key("from"), vec![Edit::Add("n", -3)], Condition::AtLeast("n", three())),
+            Op::Update(&LOCKS, lock_key("to"), vec![Edit::Add("n", 3)], Condition::Always),
+        ];
+        match engine.transact(ops).await {
+            Ok(Transacted::Done) => return true,
+            Ok(Transacted::Refused { place, .. }) => {
+                assert_eq!(place, 1);
+                return false;
+            }
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+    };
+    let done = futures::future::join_all((0..60).map(one)).await.into_iter().filter(|done| *done).count();
+    let sum = async |name: &str| engine.get(&LOCKS, lock_key(name)).await.unwrap().unwrap().get("n").and_then(Value::as_u64);
+    assert_eq!((done, sum("from").await, sum("to").await), (33, Some(1), Some(99)));
+    assert_eq!(all(&engine, &HISTORY).await.len(), 33, "those that were refused left nothing");
+}
+
+fn row_of_transfer(n: usize) -> Item {
+    let mut item = history_row();
+    item.set_text("last_run_date", format!("{n:03}"));
+    item
 }
 
 pub async fn every_kind_of_value_comes_back<E: Engine>(engine: E) {

@@ -1,4 +1,4 @@
-//! SQS and EventBridge on ministack, with somebody on the line who writes down every request and makes some of them fail.
+//! SQS, EventBridge and Cognito on ministack, with somebody on the line who writes down every request and makes some of them fail.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,14 +19,14 @@ use serde_json::{Value, json};
 use crate::dynoxide::credentials;
 use crate::ministack::endpoint;
 
-/// A request with entries: `SendMessageBatch` or `PutEvents`. Others pass unseen.
+/// A request that the code under test makes. Others, such as those that set the stage, pass unseen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// How many came before it.
     pub number: usize,
     /// The operation.
     pub operation: String,
-    /// What it sends.
+    /// What it sends. A request that has no list of entries is its own only one.
     pub entries: Vec<Value>,
 }
 
@@ -41,7 +41,12 @@ pub enum Mischief {
     LoseAnswer,
     /// The entries at these places do not arrive, and are answered with this error; whose fault it is, only SQS says.
     Drop(Vec<usize>, &'static str),
+    /// A list of groups is cut into pages of so many: ministack gives all at once.
+    Pages(usize),
 }
+
+/// The operations that are written down and meddled with.
+const SEEN: [&str; 5] = ["SendMessageBatch", "PutEvents", "AdminListGroupsForUser", "AdminAddUserToGroup", "AdminRemoveUserFromGroup"];
 
 /// Decides what is made of each request.
 pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
@@ -52,6 +57,21 @@ pub struct Meddler {
     inner: SharedHttpClient,
     hook: Hook,
     asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+/// A client of one of the SDK's crates: each has a builder of its own, with the same methods.
+macro_rules! client {
+    ($sdk:ident, $connector:expr, $account:expr, $retries:expr) => {{
+        let config = $sdk::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .endpoint_url(endpoint())
+            .credentials_provider(credentials($account))
+            .retry_config($retries)
+            .http_client(SharedHttpClient::new($connector.clone()))
+            .build();
+        $sdk::Client::from_conf(config)
+    }};
 }
 
 impl Meddler {
@@ -72,28 +92,17 @@ impl Meddler {
 
     /// A client for SQS in this account. It tries once: what is under test is the code that retries.
     pub fn sqs(&self, account: &str) -> aws_sdk_sqs::Client {
-        let config = aws_sdk_sqs::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("eu-central-1"))
-            .endpoint_url(endpoint())
-            .credentials_provider(credentials(account))
-            .retry_config(RetryConfig::disabled())
-            .http_client(SharedHttpClient::new(self.clone()))
-            .build();
-        aws_sdk_sqs::Client::from_conf(config)
+        client!(aws_sdk_sqs, self, account, RetryConfig::disabled())
     }
 
     /// The same for EventBridge.
     pub fn eventbridge(&self, account: &str) -> aws_sdk_eventbridge::Client {
-        let config = aws_sdk_eventbridge::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("eu-central-1"))
-            .endpoint_url(endpoint())
-            .credentials_provider(credentials(account))
-            .retry_config(RetryConfig::disabled())
-            .http_client(SharedHttpClient::new(self.clone()))
-            .build();
-        aws_sdk_eventbridge::Client::from_conf(config)
+        client!(aws_sdk_eventbridge, self, account, RetryConfig::disabled())
+    }
+
+    /// The same for Cognito, but this one would retry: that it must not is under test.
+    pub fn cognito(&self, account: &str) -> aws_sdk_cognitoidentityprovider::Client {
+        client!(aws_sdk_cognitoidentityprovider, self, account, RetryConfig::standard())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
@@ -102,7 +111,7 @@ impl Meddler {
 
     fn note(&self, operation: &str, body: &Value) -> Asked {
         let mut all = self.lock();
-        let entries = body["Entries"].as_array().cloned().unwrap_or_default();
+        let entries = body["Entries"].as_array().cloned().unwrap_or_else(|| vec![body.clone()]);
         let asked = Asked { number: all.len(), operation: operation.to_owned(), entries };
         all.push(asked.clone());
         asked
@@ -131,7 +140,7 @@ impl HttpConnector for Line {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-        if operation != "SendMessageBatch" && operation != "PutEvents" {
+        if !SEEN.contains(&operation.as_str()) {
             return self.inner.call(request);
         }
         let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
@@ -145,6 +154,7 @@ impl HttpConnector for Line {
                 Err(ConnectorError::timeout("the answer was lost".into()))
             }),
             Mischief::Drop(places, error) => HttpConnectorFuture::new(drop_some(inner, request, asked, body, places, error)),
+            Mischief::Pages(size) => HttpConnectorFuture::new(cut(inner, request, body, size)),
         }
     }
 }
@@ -165,9 +175,7 @@ async fn drop_some(
         let text = body.to_string();
         request.headers_mut().insert("content-length", text.len().to_string());
         *request.body_mut() = SdkBody::from(text);
-        let said = inner.call(request).await?;
-        let bytes = ByteStream::new(said.into_body()).collect().await.map_err(|error| ConnectorError::io(error.into()))?;
-        answer = serde_json::from_slice(&bytes.into_bytes()).unwrap();
+        answer = read(inner.call(request).await?).await?;
     }
     for place in places.iter().filter(|place| **place < asked.entries.len()) {
         if asked.operation == "PutEvents" {
@@ -184,6 +192,23 @@ async fn drop_some(
         }
     }
     Ok(response(200, &answer))
+}
+
+/// Answers with a page of the groups: the token of a page says how many came before it.
+async fn cut(inner: SharedHttpConnector, request: HttpRequest, body: Value, size: usize) -> Result<HttpResponse, ConnectorError> {
+    let start: usize = body["NextToken"].as_str().map_or(0, |token| token.parse().unwrap());
+    let mut answer = read(inner.call(request).await?).await?;
+    let groups = answer["Groups"].as_array().unwrap().clone();
+    answer["Groups"] = groups.iter().skip(start).take(size).cloned().collect();
+    if start + size < groups.len() {
+        answer["NextToken"] = json!((start + size).to_string());
+    }
+    Ok(response(200, &answer))
+}
+
+async fn read(said: HttpResponse) -> Result<Value, ConnectorError> {
+    let bytes = ByteStream::new(said.into_body()).collect().await.map_err(|error| ConnectorError::io(error.into()))?;
+    Ok(serde_json::from_slice(&bytes.into_bytes()).unwrap())
 }
 
 fn response(status: u16, body: &Value) -> HttpResponse {

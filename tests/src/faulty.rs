@@ -2,7 +2,7 @@
 
 use dues_events::Item;
 use dues_store::table::Table;
-use dues_store::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+use dues_store::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -96,6 +96,13 @@ impl<E: Engine> Engine for Faulty<E> {
         let updated = self.inner.update(table, key, edits, condition).await?;
         self.spend()?;
         Ok(updated)
+    }
+
+    async fn transact(&self, ops: Vec<Op>) -> Result<Transacted, StoreError> {
+        self.alive()?;
+        let transacted = self.inner.transact(ops).await?;
+        self.spend()?;
+        Ok(transacted)
     }
 
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {

@@ -8,6 +8,7 @@ pub mod dynoxide;
 pub mod edges;
 pub mod engines;
 pub mod faulty;
+pub mod impatient;
 pub mod ledger;
 pub mod manual;
 pub mod memory;

@@ -2,7 +2,7 @@
 
 use dues_events::{Item, Value};
 use dues_store::table::Table;
-use dues_store::{Condition, Cursor, Edit, Engine, Key, Page, Query, StoreError, Updated, Written};
+use dues_store::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -110,26 +110,38 @@ impl Engine for Memory {
             if !holds(&condition, there) {
                 return Ok(Updated::Refused(there.cloned().map(Box::new)));
             }
-            let mut item = there.cloned().unwrap_or_else(|| keys_only(table, &key));
-            for edit in edits {
-                match edit {
-                    Edit::Set(name, value) => item.set(name, value),
-                    Edit::Add(name, number) => {
-                        let wrong = || StoreError::Invalid(format!("{name} is no whole number"));
-                        let before = match item.get(name) {
-                            Some(Value::N(text)) => text.parse::<i64>().map_err(|_| wrong())?,
-                            Some(_) => return Err(wrong()),
-                            None => 0,
-                        };
-                        item.set(name, Value::N((before + number).to_string()));
-                    }
-                    Edit::Remove(name) => drop(item.remove(name)),
-                }
-            }
-            Key::of(table, &item)?;
+            let item = edited(table, &key, there, edits)?;
             rows.insert(place(&key), item.clone());
             Ok(Updated::Done(Box::new(item)))
         })
+    }
+
+    async fn transact(&self, ops: Vec<Op>) -> Result<Transacted, StoreError> {
+        Op::check(&ops)?;
+        let mut tables = self.0.lock().unwrap();
+        let mut changes = Vec::new();
+        for (at, op) in ops.into_iter().enumerate() {
+            let (table, key) = (op.table(), op.key()?);
+            let there = tables.entry(table.name).or_default().get(&place(&key));
+            let (Op::Put(.., condition) | Op::Update(.., condition) | Op::Delete(.., condition) | Op::Check(.., condition)) = &op;
+            if !holds(condition, there) {
+                return Ok(Transacted::Refused { place: at, there: there.cloned().map(Box::new) });
+            }
+            match op {
+                Op::Put(_, item, _) => changes.push((table, key, Some(item))),
+                Op::Update(_, _, edits, _) => changes.push((table, key.clone(), Some(edited(table, &key, there, edits)?))),
+                Op::Delete(..) => changes.push((table, key, None)),
+                Op::Check(..) => {}
+            }
+        }
+        for (table, key, new) in changes {
+            let rows = tables.entry(table.name).or_default();
+            match new {
+                Some(item) => drop(rows.insert(place(&key), item)),
+                None => drop(rows.remove(&place(&key))),
+            }
+        }
+        Ok(Transacted::Done)
     }
 
     async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
@@ -138,6 +150,28 @@ impl Engine for Memory {
         }
         Ok(Vec::new())
     }
+}
+
+/// The item after the edits.
+fn edited(table: &'static Table, key: &Key, there: Option<&Item>, edits: Vec<Edit>) -> Result<Item, StoreError> {
+    let mut item = there.cloned().unwrap_or_else(|| keys_only(table, key));
+    for edit in edits {
+        match edit {
+            Edit::Set(name, value) => item.set(name, value),
+            Edit::Add(name, number) => {
+                let wrong = || StoreError::Invalid(format!("{name} is no whole number"));
+                let before = match item.get(name) {
+                    Some(Value::N(text)) => text.parse::<i64>().map_err(|_| wrong())?,
+                    Some(_) => return Err(wrong()),
+                    None => 0,
+                };
+                item.set(name, Value::N((before + number).to_string()));
+            }
+            Edit::Remove(name) => drop(item.remove(name)),
+        }
+    }
+    Key::of(table, &item)?;
+    Ok(item)
 }
 
 fn keys_only(table: &'static Table, key: &Key) -> Item {

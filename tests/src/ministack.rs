@@ -1,7 +1,7 @@
 //! AWS in a process of its own: the ministack that `cargo xtask test` has started, or one for this process alone.
 
 use std::hash::{BuildHasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::Client;
@@ -50,9 +50,7 @@ pub fn endpoint() -> &'static str {
 fn own() -> &'static Ministack {
     static OWN: OnceLock<Ministack> = OnceLock::new();
     OWN.get_or_init(|| {
-        let Some(target) = target_with_ministack() else {
-            panic!("ministack is not installed: run `cargo xtask test`, which installs what the tests need");
-        };
+        let target = target_with_python();
         match Ministack::start(&python_in(&target), &target.join("ministack-of-tests.log")) {
             Ok(started) => started,
             Err(failure) => panic!("{failure}"),
@@ -60,10 +58,18 @@ fn own() -> &'static Ministack {
     })
 }
 
-/// The target folder that this test was built in, if ministack was installed there.
-fn target_with_ministack() -> Option<PathBuf> {
-    let test = std::env::current_exe().ok()?;
-    test.ancestors().find(|folder| python_in(folder).exists()).map(Path::to_path_buf)
+/// The Python that `cargo xtask test` has put into the target folder, with ministack and Stripe's library.
+pub fn python() -> PathBuf {
+    python_in(&target_with_python())
+}
+
+/// The target folder that this test was built in.
+fn target_with_python() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    match test.ancestors().find(|folder| python_in(folder).exists()) {
+        Some(target) => target.to_path_buf(),
+        None => panic!("Python's environment is not there: run `cargo xtask test`, which installs what the tests need"),
+    }
 }
 
 #[cfg(test)]

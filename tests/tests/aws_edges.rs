@@ -4,45 +4,16 @@
 
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::types::QueueAttributeName;
-use dues_events::Time;
 use dues_processors::bus::eventbridge::EventBridge;
 use dues_processors::bus::{Bus, Message};
 use dues_processors::collections::job::{Process, Task};
 use dues_processors::queue::Queue;
 use dues_processors::queue::sqs::Sqs;
-use dues_store::{Clock, SharedClock, SystemClock};
 use dues_tests::edges::{Asked, Meddler, Mischief};
+use dues_tests::impatient::Impatient;
 use dues_tests::ministack::new_account;
 use dues_tests::world::t;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// A clock that does not wait, and remembers how long it should have.
-#[derive(Clone, Default)]
-struct Impatient(Arc<Mutex<Vec<u64>>>);
-
-impl Impatient {
-    fn pauses(&self) -> Vec<u64> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Clock for Impatient {
-    fn now(&self) -> Time {
-        t("2026-03-02T12:00:00Z")
-    }
-
-    fn uptime(&self) -> Duration {
-        SystemClock.uptime()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.0.lock().unwrap().push(u64::try_from(duration.as_millis()).unwrap());
-        Box::pin(std::future::ready(()))
-    }
-}
 
 fn nothing(_: &Asked) -> Mischief {
     Mischief::None
@@ -61,7 +32,7 @@ async fn line(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Line
     let (meddler, clock) = (Meddler::new(hook), Impatient::default());
     let client = meddler.sqs(&new_account());
     let url = client.create_queue().queue_name("collections").send().await.unwrap().queue_url.unwrap();
-    let queue = Sqs::new(client.clone(), &url, Arc::new(clock.clone()) as SharedClock);
+    let queue = Sqs::new(client.clone(), &url, clock.shared());
     Line { meddler, client, url, clock, queue }
 }
 
@@ -181,7 +152,7 @@ async fn road(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Road
     events.put_rule().name("all").event_bus_name("company").event_pattern(pattern).send().await.unwrap();
     let target = Target::builder().id("queue").arn(arn).build().unwrap();
     events.put_targets().rule("all").event_bus_name("company").targets(target).send().await.unwrap();
-    let bus = EventBridge::new(events, "company", Arc::new(clock.clone()) as SharedClock);
+    let bus = EventBridge::new(events, "company", clock.shared());
     Road { meddler, sqs, url, clock, bus }
 }
 

@@ -5,7 +5,7 @@
 use dues_events::{GoTime, Record, Status};
 use dues_store::embedded::Embedded;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
-use dues_store::{Condition, Edit, Engine as _, Key, Updated};
+use dues_store::{Condition, Edit, Engine as _, Key, Op, Transacted, Updated};
 use dues_tests::engines;
 use dues_tests::world::{context, deliver, dump, membership, monthly, payment, records, store, t};
 
@@ -58,6 +58,28 @@ async fn an_update_is_logged_like_any_other_change() {
         [(None, Some((*first).clone())), (Some(*first), Some(*second))],
         "neither a refused update nor one that changes nothing"
     );
+}
+
+#[tokio::test]
+async fn a_transaction_is_logged_as_a_whole_or_not_at_all() {
+    let (engine, _folder) = engines::embedded();
+    let key = |date: &str| Key { partition: "u".into(), sort: Some(date.into()) };
+    let add = |date: &str, condition| Op::Update(&BILLING_ACTIVITY, key(date), vec![Edit::Add("version", 1)], condition);
+    let missing = || Condition::AtLeast("version", dues_events::Value::number(9));
+    assert_eq!(engine.transact(vec![add("a", Condition::NoItem), add("b", Condition::NoItem)]).await.unwrap(), Transacted::Done);
+    let refused = engine.transact(vec![add("a", Condition::Always), add("c", Condition::NoItem), add("b", missing())]).await.unwrap();
+    assert!(matches!(refused, Transacted::Refused { place: 2, there: Some(_) }), "{refused:?}");
+    // In one group with transactions that are refused: the savepoint of one does not take another one with it.
+    let (first, second, third) = tokio::join!(
+        engine.transact(vec![add("d", Condition::NoItem)]),
+        engine.transact(vec![add("d", Condition::Always), add("b", missing())]),
+        engine.transact(vec![Op::Delete(&BILLING_ACTIVITY, key("a"), Condition::Always), add("d", Condition::Always)]),
+    );
+    assert_eq!((first, third), (Ok(Transacted::Done), Ok(Transacted::Done)), "{second:?}");
+    let told: Vec<_> =
+        engine.changes(0, 100).unwrap().into_iter().map(|c| (c.old.is_some(), c.new.map(|new| new.to_json().to_string()))).collect();
+    let image = |date: &str, version: u32| Some(format!(r#"{{"billing_date":"{date}","user_id":"u","version":{version}}}"#));
+    assert_eq!(told, [(false, image("a", 1)), (false, image("b", 1)), (false, image("d", 1)), (true, None), (true, image("d", 2))]);
 }
 
 #[tokio::test]

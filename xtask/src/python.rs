@@ -1,4 +1,4 @@
-//! The Python environment in the target folder that holds ministack.
+//! The Python environment in the target folder that holds ministack and Stripe's library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub fn install(target: &Path, requirements: &Path) -> Result<PathBuf> {
     let stamp = venv.join("requirements.stamp");
     let python = python_in(target);
     let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
-    if installed && works(Command::new(&python).args(["-c", "import ministack.app"])) {
+    if installed && works(Command::new(&python).args(["-c", "import ministack.app, stripe"])) {
         println!("already installed");
         return Ok(python);
     }

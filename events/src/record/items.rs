@@ -7,20 +7,10 @@ use crate::item::{Item, Value};
 use crate::record::{
     Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, State, Status, TierName, UpdatedEvent,
 };
+use crate::row::Reader;
 use crate::stamp::{Applied, Stamp};
-use crate::time::GoTime;
 
-/// An attribute of a stored row that cannot be understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{attribute} of row {key}: {problem}")]
-pub struct ReadError {
-    /// Which attribute.
-    pub attribute: String,
-    /// Which row: user and sort key.
-    pub key: String,
-    /// What is wrong with it.
-    pub problem: String,
-}
+pub use crate::row::ReadError;
 
 /// A history row: a record as it was after an event, and which event that was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +48,7 @@ impl Record {
     /// # Errors
     /// [`ReadError`] names the attribute and the row.
     pub fn from_item(item: Item) -> Result<Self, ReadError> {
-        read_record(&mut Reader::new(item, BILLING_DATE))
+        read_record(&mut Reader::new(item, [USER_ID, BILLING_DATE]))
     }
 
     fn common_item(&self) -> Item {
@@ -152,7 +142,7 @@ impl History {
     /// # Errors
     /// [`ReadError`] names the attribute and the row.
     pub fn from_item(item: Item) -> Result<Self, ReadError> {
-        let mut reader = Reader::new(item, LAST_RUN_DATE);
+        let mut reader = Reader::new(item, [USER_ID, LAST_RUN_DATE]);
         Ok(Self {
             event_id: reader.optional_text(EVENT_ID)?.map(EventId::from),
             source: reader.optional_text(SOURCE)?.unwrap_or_default(),
@@ -197,7 +187,7 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
             tier: TierName::read(&row.optional_text(RECEIPT_TIER_NAME)?.unwrap_or_default()),
         },
         term: row.parsed(TERM, "MONTHLY or YEARLY", Term::read)?.unwrap_or(Term::Monthly),
-        billing_week: row.week()?,
+        billing_week: week(row)?,
         state: read_state(row)?,
         process: Process::read(&row.optional_text(PROCESS)?.unwrap_or_default()),
         updated_event: row.some_text(UPDATED_EVENT)?.map(|text| UpdatedEvent::read(&text)),
@@ -267,94 +257,9 @@ fn read_state(row: &mut Reader) -> Result<State, ReadError> {
     })
 }
 
-/// Takes known attributes out of an item; what is left afterwards is unknown.
-struct Reader {
-    item: Item,
-    key: String,
-}
-
-impl Reader {
-    fn new(item: Item, sort_key: &str) -> Self {
-        let key = format!("{}/{}", item.text(USER_ID).unwrap_or("?"), item.text(sort_key).unwrap_or("?"));
-        Self { item, key }
-    }
-
-    fn error(&self, attribute: &str, problem: impl Into<String>) -> ReadError {
-        ReadError { attribute: attribute.to_owned(), key: self.key.clone(), problem: problem.into() }
-    }
-
-    fn text(&mut self, name: &'static str) -> Result<String, ReadError> {
-        self.optional_text(name)?.ok_or_else(|| self.error(name, "is missing"))
-    }
-
-    fn optional_text(&mut self, name: &'static str) -> Result<Option<String>, ReadError> {
-        match self.item.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::S(text)) => Ok(Some(text)),
-            Some(other) => Err(self.error(name, format!("is {}, not a string", other.kind()))),
-        }
-    }
-
-    /// A text that is there and not empty: Go writes its empty strings out.
-    fn some_text(&mut self, name: &'static str) -> Result<Option<String>, ReadError> {
-        Ok(self.optional_text(name)?.filter(|text| !text.is_empty()))
-    }
-
-    fn parsed<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, ReadError> {
-        match self.some_text(name)? {
-            None => Ok(None),
-            Some(text) => read(&text).map(Some).ok_or_else(|| self.error(name, format!("{text:?} is not {wanted}"))),
-        }
-    }
-
-    fn money(&mut self, name: &'static str) -> Result<Option<crate::Money>, ReadError> {
-        match self.some_text(name)? {
-            None => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|e: crate::money::MoneyError| self.error(name, e.to_string())),
-        }
-    }
-
-    fn time(&mut self, name: &'static str) -> Result<Option<GoTime>, ReadError> {
-        match self.some_text(name)? {
-            None => Ok(None),
-            Some(text) => GoTime::read(&text).map_err(|e| self.error(name, format!("{text:?} is not an RFC 3339 time: {e}"))),
-        }
-    }
-
-    fn number(&mut self, name: &'static str) -> Result<Option<i64>, ReadError> {
-        match self.item.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::N(number)) => number.parse().map(Some).map_err(|_| self.error(name, format!("{number} is not a whole number"))),
-            Some(other) => Err(self.error(name, format!("is {}, not a number", other.kind()))),
-        }
-    }
-
-    fn count(&mut self, name: &'static str) -> Result<u64, ReadError> {
-        let number = self.number(name)?.unwrap_or(0);
-        u64::try_from(number).map_err(|_| self.error(name, format!("{number} is negative")))
-    }
-
-    fn week(&mut self) -> Result<Option<BillingWeek>, ReadError> {
-        match self.number(BILLING_WEEK)? {
-            None => Ok(None),
-            Some(n) => BillingWeek::new(n).map(Some).ok_or_else(|| self.error(BILLING_WEEK, format!("{n} is not 1 to 5"))),
-        }
-    }
-
-    fn bytes(&mut self, name: &'static str) -> Result<Option<Vec<u8>>, ReadError> {
-        match self.item.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::B(bytes)) => Ok(Some(bytes)),
-            Some(other) => Err(self.error(name, format!("is {}, not binary", other.kind()))),
-        }
-    }
-
-    fn texts(&mut self, name: &'static str) -> Result<Vec<String>, ReadError> {
-        let not_texts = |row: &Self| row.error(name, "is not a list of strings");
-        match self.item.remove(name) {
-            None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::L(values)) => values.into_iter().map(|v| v.as_text().map(str::to_owned).ok_or_else(|| not_texts(self))).collect(),
-            Some(_) => Err(not_texts(self)),
-        }
+fn week(row: &mut Reader) -> Result<Option<BillingWeek>, ReadError> {
+    match row.number(BILLING_WEEK)? {
+        None => Ok(None),
+        Some(n) => BillingWeek::new(n).map(Some).ok_or_else(|| row.error(BILLING_WEEK, format!("{n} is not 1 to 5"))),
     }
 }

@@ -30,6 +30,12 @@ impl Expression {
         })
     }
 
+    /// A condition that holds for every item, and for none.
+    pub(super) fn always(&mut self, table: &Table) -> String {
+        let name = self.name(table.partition);
+        format!("attribute_exists({name}) OR attribute_not_exists({name})")
+    }
+
     /// The text of an update: one clause for each kind of edit; `None` where there is nothing to do.
     pub(super) fn edits(&mut self, edits: &[Edit]) -> Option<String> {
         let [mut set, mut add, mut remove] = [const { Vec::new() }; 3];

@@ -163,8 +163,13 @@ impl Writer {
         Ok(Updated::Done(image))
     }
 
+    /// Runs a statement that has neither parameters nor rows.
+    pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.db.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
     /// The row at a key: its id and its bytes.
-    fn find(&self, table: &'static Table, pk: &str, sk: &str) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    pub(super) fn find(&self, table: &'static Table, pk: &str, sk: &str) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
         let sql = &self.statements(table).find;
         self.db.prepare_cached(sql)?.query_row(params![pk, sk], |row| Ok((row.get(0)?, row.get(1)?))).optional()
     }
@@ -194,8 +199,7 @@ impl Writer {
         let there = self.find(table, &key.partition, sk)?;
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
         if !holds(condition, old)? {
-            let image = old.map(|old| item(table, &key.partition, sk, old)).transpose().map_err(Fault::Own)?;
-            return Ok(Written::Refused(image.map(Box::new)));
+            return refused(table, key, old);
         }
         if let Some((id, old)) = &there {
             self.db.prepare_cached(&self.statements(table).delete)?.execute([id])?;
@@ -249,6 +253,12 @@ impl Writer {
     fn statements(&self, table: &'static Table) -> &Statements {
         &self.statements[table_number(table)]
     }
+}
+
+/// The answer to a condition that did not hold for the row with these bytes.
+pub(super) fn refused(table: &'static Table, key: &Key, there: Option<&[u8]>) -> Result<Written, Fault> {
+    let image = there.map(|bytes| item(table, &key.partition, key.sort.as_deref().unwrap_or_default(), bytes));
+    Ok(Written::Refused(image.transpose().map_err(Fault::Own)?.map(Box::new)))
 }
 
 /// Fills a group with what waits. Where there are several, more are on their way: those are waited for until none comes in the pause that a

@@ -1,0 +1,71 @@
+//! The tiers of the plans, lowest first.
+
+/// A tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PlanTier {
+    /// Who pays nothing.
+    #[default]
+    Free,
+    /// The first paid tier.
+    Initiate,
+    /// The second.
+    Journeyman,
+    /// The third; founding members have it for life.
+    Sage,
+    /// The highest; guild builders have it for life.
+    Guildmaster,
+}
+
+impl PlanTier {
+    /// Every tier, lowest first.
+    pub const ALL: [Self; 5] = [Self::Free, Self::Initiate, Self::Journeyman, Self::Sage, Self::Guildmaster];
+
+    /// As the tables and Stripe's metadata spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Initiate => "INITIATE",
+            Self::Journeyman => "JOURNEYMAN",
+            Self::Sage => "SAGE",
+            Self::Guildmaster => "GUILDMASTER",
+        }
+    }
+
+    /// Reads that spelling.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.as_str() == text)
+    }
+
+    /// How many credits a month's payment brings.
+    #[must_use]
+    pub fn monthly_credits(self) -> u32 {
+        match self {
+            Self::Free => 0,
+            Self::Initiate => 2,
+            Self::Journeyman => 5,
+            Self::Sage | Self::Guildmaster => 15,
+        }
+    }
+}
+
+impl std::fmt::Display for PlanTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_in_order_and_read_as_they_are_spelled() {
+        let told = PlanTier::ALL.map(|tier| (tier.as_str(), tier.monthly_credits()));
+        assert_eq!(told, [("free", 0), ("INITIATE", 2), ("JOURNEYMAN", 5), ("SAGE", 15), ("GUILDMASTER", 15)]);
+        assert!(PlanTier::ALL.is_sorted());
+        assert_eq!(PlanTier::ALL.map(|tier| PlanTier::read(tier.as_str())), PlanTier::ALL.map(Some));
+        assert_eq!((PlanTier::read("sage"), PlanTier::read("FREE"), PlanTier::default()), (None, None, PlanTier::Free));
+    }
+}

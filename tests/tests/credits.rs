@@ -1,0 +1,116 @@
+//! Credits: rows byte by byte, many at once, crashes, lost answers, debts, expiry, and any sequence of movements.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_arithmetic)]
+
+/// Runs clauses on SQLite, on DynamoDB in this process, and on maps.
+macro_rules! on_engines {
+    ($($clause:ident,)*) => {
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _folder) = dues_tests::engines::embedded();
+                super::$clause(engine).await;
+            })*
+        }
+        mod dynamo_in_process {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _server) = dues_tests::engines::dynoxide().await;
+                super::$clause(engine).await;
+            })*
+        }
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                super::$clause(dues_tests::memory::Memory::default()).await;
+            })*
+        }
+    };
+}
+
+#[path = "credits/crash.rs"]
+mod crash;
+#[path = "credits/crowd.rs"]
+mod crowd;
+#[path = "credits/expiry.rs"]
+mod expiry;
+#[path = "credits/rows.rs"]
+mod rows;
+#[path = "credits/sequences.rs"]
+mod sequences;
+#[path = "credits/wire.rs"]
+mod wire;
+
+use dues_events::{Item, Movement, UserId};
+use dues_store::credits::{Consumed, Moved};
+use dues_store::table::GG_CORE;
+use dues_store::{Condition, Engine, Key, Store};
+use dues_tests::world::{Standing, all, t};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn user() -> UserId {
+    UserId::from("u-1")
+}
+
+/// A store at that time.
+fn at<E: Engine>(engine: &E, time: &str) -> Store<E> {
+    Store::new(engine.clone(), Arc::new(Standing(t(time))))
+}
+
+/// A store on the day that most of these tests play.
+fn today<E: Engine>(engine: &E) -> Store<E> {
+    at(engine, "2026-03-01T00:00:00Z")
+}
+
+fn top_up(payment: &str, credits: u32, time: &str) -> Movement {
+    Movement::top_up(payment, credits, t(time), format!("evt-{payment}").into())
+}
+
+fn grant(period: &str, credits: u32, event: &str) -> Movement {
+    Movement::grant("sub_1", t(period), credits, t(period), event.into(), Some("in_1".into()))
+}
+
+/// A balance of so many credits, bought on 1 March.
+async fn stocked<E: Engine>(engine: &E, credits: u32) -> Store<E> {
+    let store = today(engine);
+    let moved = store.move_credits(&user(), &top_up("pi_stock", credits, "2026-03-01T00:00:00Z")).await.unwrap();
+    assert_eq!(moved, Moved::Done(credits.into()));
+    store
+}
+
+/// The balance, after a look at the ledger: it adds up, and no id is there twice.
+async fn checked<E: Engine>(store: &Store<E>) -> i64 {
+    let check = store.check_ledger(&user()).await.unwrap();
+    assert!(check.agrees(), "{check:?}");
+    let ledger = store.ledger(&user()).await.unwrap();
+    let ids: BTreeSet<_> = ledger.iter().map(|movement| movement.id.clone()).collect();
+    assert_eq!(ids.len(), ledger.len());
+    assert!(ledger.is_sorted_by_key(|movement| movement.at));
+    check.balance
+}
+
+/// Every row, in order of the keys.
+async fn rows<E: Engine>(engine: &E) -> Vec<Item> {
+    let mut rows = all(engine, &GG_CORE).await;
+    rows.sort_by_key(|row| (row.text("PK").map(str::to_owned), row.text("SK").map(str::to_owned)));
+    rows
+}
+
+fn balance_key() -> Key {
+    Key { partition: "USER#u-1".into(), sort: Some("CREDITS#BALANCE".into()) }
+}
+
+/// Removes every row.
+async fn clear<E: Engine>(engine: &E) {
+    for row in rows(engine).await {
+        engine.delete(&GG_CORE, Key::of(&GG_CORE, &row).unwrap(), Condition::Always).await.unwrap();
+    }
+}
+
+fn taken(consumed: &Consumed) -> Option<&Movement> {
+    match consumed {
+        Consumed::Taken(movement) => Some(movement),
+        Consumed::Different | Consumed::NotEnough(_) => None,
+    }
+}
