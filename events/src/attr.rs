@@ -129,6 +129,38 @@ names! {
     CREATED_AT = "createdAt";
     /// `gg_core`: when the row last changed.
     UPDATED_AT = "updatedAt";
+    /// Profile: the tier; subscription: the tier of its plan is in [`PLAN_TIER`].
+    TIER = "tier";
+    /// Profile: the tier that dues by ACH have paid for.
+    DUES_TIER = "duesTier";
+    /// Profile: until when they have.
+    DUES_UNTIL = "duesUntil";
+    /// Profile: which billing record they were.
+    DUES_RECORD = "duesRecord";
+    /// Subscription: Stripe's id of it.
+    SUBSCRIPTION = "subscriptionId";
+    /// Subscription: its tier.
+    PLAN_TIER = "planTier";
+    /// Subscription: how it stands.
+    SUBSCRIPTION_STATUS = "status";
+    /// Subscription: Stripe's id of the customer.
+    STRIPE_CUSTOMER_ID = "stripeCustomerId";
+    /// Subscription: when the current period began.
+    CURRENT_PERIOD_START = "currentPeriodStart";
+    /// Subscription: when it ends.
+    CURRENT_PERIOD_END = "currentPeriodEnd";
+    /// Subscription: whether it will not be renewed.
+    CANCEL_AT_PERIOD_END = "cancelAtPeriodEnd";
+    /// Founder pass: which.
+    PASS_TYPE = "passType";
+    /// Founder pass: the payment that bought it.
+    STRIPE_PAYMENT_INTENT_ID = "stripePaymentIntentId";
+    /// Founder pass: when it was bought.
+    PURCHASED_AT = "purchasedAt";
+    /// Founder pass: always true.
+    LIFETIME_ACCESS = "lifetimeAccess";
+    /// Founder pass: the tier that it gives.
+    GRANTED_TIER = "grantedTier";
     /// Credits: how many there are.
     BALANCE = "balance";
     /// Credits: when some were last bought.

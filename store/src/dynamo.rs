@@ -124,7 +124,10 @@ impl Engine for Dynamo {
             }
         };
         let mut expression = Expression::default();
-        let key = expression.render(&Condition::Equals(partition, Value::text(query.partition)), query.table);
+        let mut key = expression.render(&Condition::Equals(partition, Value::text(query.partition)), query.table);
+        if let (Some(prefix), Some(sort), Some(key)) = (query.prefix, query.table.sort, &mut key) {
+            key.push_str(&expression.begins_with(sort, prefix));
+        }
         let filter = expression.render(&query.filter, query.table);
         let answer = self
             .client

@@ -241,6 +241,11 @@ fn partition_sql(query: &Query) -> (String, Vec<Sql>, u32) {
         after = format!(" AND sk {than} ?");
         values.push(Sql::Text(start.text(sort).unwrap_or_default().to_owned()));
     }
+    if let Some(prefix) = &query.prefix {
+        // Nothing that starts like that is beyond the last character that there is.
+        after.push_str(" AND sk >= ? AND sk < ?");
+        values.extend([prefix.clone(), format!("{prefix}{}", char::MAX)].map(Sql::Text));
+    }
     let limit = query.limit.unwrap_or(PAGE);
     let name = schema::quoted(query.table.name);
     // One more than asked for tells whether there is a next page.

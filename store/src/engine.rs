@@ -163,6 +163,8 @@ pub struct Query {
     pub index: Option<&'static str>,
     /// Which partition.
     pub partition: String,
+    /// Only items whose sort key starts with this; of the table, not of an index.
+    pub prefix: Option<String>,
     /// In the order of the sort key, or against it.
     pub forward: bool,
     /// Seeing every write that was acknowledged; an index cannot.
@@ -180,7 +182,23 @@ impl Query {
     #[must_use]
     pub fn partition(table: &'static Table, partition: impl Into<String>) -> Self {
         let partition = partition.into();
-        Self { table, index: None, partition, forward: true, consistent: true, limit: None, start: None, filter: Condition::Always }
+        Self {
+            table,
+            index: None,
+            partition,
+            prefix: None,
+            forward: true,
+            consistent: true,
+            limit: None,
+            start: None,
+            filter: Condition::Always,
+        }
+    }
+
+    /// The items of a partition whose sort key starts like that, consistently, in order.
+    #[must_use]
+    pub fn prefix(table: &'static Table, partition: impl Into<String>, prefix: impl Into<String>) -> Self {
+        Self { prefix: Some(prefix.into()), ..Self::partition(table, partition) }
     }
 
     /// A partition of an index.

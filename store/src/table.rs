@@ -75,14 +75,19 @@ pub const SANDBOX: Table = Table { name: "dues-sandbox", partition: "key", sort:
 pub const GROUPS: Table =
     Table { name: "dues-groups", partition: attr::USER_ID, sort: Some("group"), indexes: &[], stream: false, ttl: None };
 
-/// Everything about a user besides the billing records, one kind of row beside the other (seed 000): here, credits.
+/// Everything about a user besides the billing records, one kind of row beside the other (seed 000): profile, subscriptions, passes, credits.
 pub const GG_CORE: Table =
     Table { name: "gg_core", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: true, ttl: Some(attr::EXPIRES_AT) };
 
+/// What the rows of [`GG_CORE`] come from: each user's Stripe events and how far they have been told, whose a Stripe object is, and events that wait
+/// until that is known.
+pub const ENTITLEMENTS: Table =
+    Table { name: "dues-entitlements", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: false, ttl: None };
+
 /// Every table that a deployment has.
-pub const ALL: [&Table; 5] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE];
+pub const ALL: [&Table; 6] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE, &ENTITLEMENTS];
 /// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
-pub const EMBEDDED: [&Table; 7] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE];
+pub const EMBEDDED: [&Table; 8] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE, &ENTITLEMENTS];
 
 impl Table {
     /// One of its indexes.

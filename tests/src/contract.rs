@@ -47,6 +47,31 @@ fn error() -> State {
     State::Error(FailedAttempt { transaction_id: None, failure: Failure::new(None, Some("declined")) })
 }
 
+pub async fn a_query_can_ask_for_the_sort_keys_that_start_alike<E: Engine>(engine: E) {
+    for (user, date) in [("u", "A#1"), ("u", "A#2"), ("u", "A#é"), ("u", "B#1"), ("u", "A"), ("u", "a#3"), ("v", "A#4")] {
+        assert_eq!(engine.put(&HISTORY, bare_row(user, date), Condition::NoItem).await, Ok(Written::Done));
+    }
+    let asked = async |query: Query| {
+        let page = engine.query(query).await.unwrap();
+        let keys: Vec<String> = page.items.iter().map(|item| item.text("last_run_date").unwrap().to_owned()).collect();
+        (keys, page.next)
+    };
+    let all = Query::prefix(&HISTORY, "u", "A#");
+    assert_eq!(asked(all.clone()).await, (vec!["A#1".to_owned(), "A#2".into(), "A#é".into()], None));
+    let (first, next) = asked(Query { limit: Some(2), ..all.clone() }).await;
+    assert_eq!(first, ["A#1", "A#2"]);
+    assert_eq!(asked(Query { start: next, ..all.clone() }).await.0, ["A#é"], "from where the page ended");
+    assert_eq!(asked(Query { forward: false, limit: Some(1), ..all }).await.0, ["A#é"]);
+    assert_eq!(asked(Query::prefix(&HISTORY, "u", "C")).await, (vec![], None));
+}
+
+fn bare_row(user: &str, at: &str) -> Item {
+    let mut item = Item::new();
+    item.set_text("user_id", user);
+    item.set_text("last_run_date", at);
+    item
+}
+
 pub async fn conditions_decide_whether_a_write_happens<E: Engine>(engine: E) {
     let put = async |item: &Item, condition| engine.put(&BILLING_ACTIVITY, item.clone(), condition).await.unwrap();
     let mut first = row("u", "d", "SCHEDULED", "s");

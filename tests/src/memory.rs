@@ -53,6 +53,9 @@ impl Engine for Memory {
         let partition = index.map_or(query.table.partition, |index| index.partition);
         let mut items: Vec<Item> =
             self.with(query.table, |rows| rows.values().filter(|item| item.text(partition) == Some(&query.partition)).cloned().collect());
+        if let (Some(prefix), Some(sort)) = (&query.prefix, query.table.sort) {
+            items.retain(|item| item.text(sort).is_some_and(|text| text.starts_with(prefix.as_str())));
+        }
         if let Some(sort) = index.and_then(|index| index.sort) {
             items.sort_by_key(|item| item.text(sort).map(str::to_owned));
         }

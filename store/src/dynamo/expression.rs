@@ -30,6 +30,11 @@ impl Expression {
         })
     }
 
+    /// What a key condition adds for the sort keys that start like that.
+    pub(super) fn begins_with(&mut self, sort: &str, prefix: String) -> String {
+        format!(" AND begins_with({}, {})", self.name(sort), self.value(&Value::text(prefix)))
+    }
+
     /// A condition that holds for every item, and for none.
     pub(super) fn always(&mut self, table: &Table) -> String {
         let name = self.name(table.partition);
