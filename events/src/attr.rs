@@ -169,6 +169,8 @@ names! {
     LAST_RESET = "lastReset";
     /// Credits: when they expire, in seconds of the Unix epoch. DynamoDB removes rows by it.
     EXPIRES_AT = "expiresAt";
+    /// Credits: when a lasting membership brings the next ones, in seconds of the Unix epoch.
+    NEXT_GRANT_AT = "nextGrantAt";
     /// Movement: its id.
     MOVEMENT_ID = "movementId";
     /// Movement: grant, top-up and so on.

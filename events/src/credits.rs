@@ -160,12 +160,14 @@ impl Movement {
     /// Takes a movement back, once for each cause, such as a refund. Taking back a take-back gives the credits again.
     #[must_use]
     pub fn take_back(cause: &str, of: &Self, at: Time, source: EventId) -> Self {
-        let id = format!("takeback:{cause}:{}", of.id);
-        Self {
-            payment: of.payment.clone(),
-            takes_back: Some(of.id.clone()),
-            ..Self::new(id, MovementKind::TakeBack, of.amount.saturating_neg(), at, source)
-        }
+        Self { payment: of.payment.clone(), ..Self::take_back_of(cause, &of.id, of.amount, at, source) }
+    }
+
+    /// Takes back so many of the credits that a movement brought, once for each cause.
+    #[must_use]
+    pub fn take_back_of(cause: &str, of: &MovementId, credits: i64, at: Time, source: EventId) -> Self {
+        let id = format!("takeback:{cause}:{of}");
+        Self { takes_back: Some(of.clone()), ..Self::new(id, MovementKind::TakeBack, credits.saturating_neg(), at, source) }
     }
 
     /// What was left at a time of expiry goes, then. Should that same second come up again, later ones are numbered from 1.
@@ -243,6 +245,8 @@ pub struct Balance {
     pub last_reset: Option<GoTime>,
     /// When they expire, in seconds of the Unix epoch.
     pub expires_at: Option<i64>,
+    /// When a lasting membership brings the next ones, in seconds of the Unix epoch.
+    pub next_grant_at: Option<i64>,
     /// When the row was made.
     pub created_at: Option<GoTime>,
     /// When it last changed.
@@ -254,13 +258,28 @@ impl Balance {
     #[must_use]
     pub fn new(user: UserId, at: Time) -> Self {
         let at = Some(GoTime::trimmed(at));
-        Self { user, balance: 0, last_top_up: None, last_reset: None, expires_at: None, created_at: at.clone(), updated_at: at }
+        Self {
+            user,
+            balance: 0,
+            last_top_up: None,
+            last_reset: None,
+            expires_at: None,
+            next_grant_at: None,
+            created_at: at.clone(),
+            updated_at: at,
+        }
     }
 
     /// Whether its time is over.
     #[must_use]
     pub fn has_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|expiry| expiry <= now.timestamp())
+    }
+
+    /// Whether a lasting membership has brought credits that are not in it yet.
+    #[must_use]
+    pub fn has_more_to_come(&self, now: Time) -> bool {
+        self.next_grant_at.is_some_and(|at| at <= now.timestamp())
     }
 
     /// What an expiry leaves: no credits, but debts stay.
@@ -287,8 +306,10 @@ impl Balance {
                 item.set_text(name, time.text());
             }
         }
-        if let Some(expiry) = self.expires_at {
-            item.set(EXPIRES_AT, Value::signed(expiry));
+        for (name, second) in [(EXPIRES_AT, self.expires_at), (NEXT_GRANT_AT, self.next_grant_at)] {
+            if let Some(second) = second {
+                item.set(name, Value::signed(second));
+            }
         }
         item
     }
@@ -306,6 +327,7 @@ impl Balance {
             last_top_up: row.time(LAST_TOP_UP)?,
             last_reset: row.time(LAST_RESET)?,
             expires_at: row.number(EXPIRES_AT)?,
+            next_grant_at: row.number(NEXT_GRANT_AT)?,
             created_at: row.time(CREATED_AT)?,
             updated_at: row.time(UPDATED_AT)?,
         })

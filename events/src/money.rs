@@ -1,6 +1,8 @@
 //! Dollar amounts: exact, never negative, never finer than a cent, and checked when they are added.
 
 use rust_decimal::Decimal;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +32,18 @@ pub enum MoneyError {
 
 /// The largest amount: leaves room for sums of billions of records in a `Decimal`.
 const LARGEST: Decimal = Decimal::from_parts(1_215_752_191, 23, 0, false, 2);
+
+impl Serialize for Money {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Money {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
 
 impl Money {
     /// Nothing.

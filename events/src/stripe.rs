@@ -4,6 +4,7 @@
 //! state here is ordered by how far it is in its life: of two events of one object take the one with the later
 //! `(created, rank or state, event id)`, whichever arrived first.
 
+mod stored;
 mod words;
 
 pub use words::{BillingReason, CheckoutMode, CheckoutState, DisputeState, Purchase, RefundStatus, SubscriptionStatus};
@@ -15,6 +16,7 @@ use crate::money::Money;
 use crate::record::Provider;
 use crate::stamp::Stamp;
 use crate::time::Time;
+use serde::{Deserialize, Serialize};
 
 /// One event of Stripe's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +38,8 @@ pub struct StripeEvent {
 }
 
 /// What an event says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fact {
     /// How a subscription stands now.
     Subscription(Subscription),
@@ -71,8 +74,62 @@ impl Fact {
     }
 }
 
+impl StripeEvent {
+    /// An event, with the stamp that its content makes.
+    #[must_use]
+    pub fn new(id: EventId, created: Time, livemode: bool, api_version: Option<Box<str>>, source: &'static str, fact: Fact) -> Self {
+        let stamp = Stamp::new(&id, &[source, &created.timestamp().to_string(), &livemode.to_string(), &fact.content()]);
+        Self { id, created, livemode, api_version, source, fact, stamp }
+    }
+
+    /// Whose it is, if it says so.
+    #[must_use]
+    pub fn user(&self) -> Option<&UserId> {
+        match &self.fact {
+            Fact::Subscription(subscription) => subscription.user.as_ref(),
+            Fact::InvoicePaid(invoice) | Fact::InvoiceFailed(invoice) => invoice.user.as_ref(),
+            Fact::Checkout(checkout) => checkout.user.as_ref(),
+            Fact::PaymentIntent(payment) => payment.user.as_ref(),
+            Fact::Refund(_) | Fact::ChargeRefunded(_) | Fact::Dispute(_) => None,
+        }
+    }
+
+    /// The objects that it names, by which events find their user that do not name one. Those come first that can only be one user's: a payment
+    /// before a customer.
+    #[must_use]
+    pub fn objects(&self) -> Vec<&str> {
+        let (payment, charge, subscription, customer) = match &self.fact {
+            Fact::Subscription(subscription) => (None, None, Some(&subscription.id), subscription.customer.as_ref()),
+            Fact::InvoicePaid(invoice) | Fact::InvoiceFailed(invoice) => {
+                (invoice.payment_intent.as_ref(), invoice.charge.as_ref(), invoice.subscription.as_ref(), invoice.customer.as_ref())
+            }
+            Fact::Checkout(checkout) => {
+                (checkout.payment_intent.as_ref(), None, checkout.subscription.as_ref(), checkout.customer.as_ref())
+            }
+            Fact::PaymentIntent(payment) => (Some(&payment.id), None, None, payment.customer.as_ref()),
+            Fact::Refund(refund) => (refund.payment_intent.as_ref(), refund.charge.as_ref(), None, None),
+            Fact::ChargeRefunded(charge) => (charge.payment_intent.as_ref(), Some(&charge.charge), None, charge.customer.as_ref()),
+            Fact::Dispute(dispute) => (dispute.payment_intent.as_ref(), dispute.charge.as_ref(), None, None),
+        };
+        let named = [payment.map(PaymentIntentId::as_str), charge.map(ChargeId::as_str), subscription.map(StripeSubscriptionId::as_str)];
+        named.into_iter().chain([customer.map(CustomerId::as_str)]).flatten().collect()
+    }
+
+    /// The tier that it names, if that is none.
+    #[must_use]
+    pub fn unknown_tier(&self) -> Option<&str> {
+        let tier = match &self.fact {
+            Fact::Subscription(subscription) => subscription.tier.as_deref(),
+            Fact::InvoicePaid(invoice) | Fact::InvoiceFailed(invoice) => invoice.tier.as_deref(),
+            Fact::Checkout(_) | Fact::PaymentIntent(_) | Fact::Refund(_) | Fact::ChargeRefunded(_) | Fact::Dispute(_) => None,
+        };
+        tier.filter(|tier| crate::tier::PlanTier::read(tier).is_none())
+    }
+}
+
 /// An amount as Stripe counts it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// Dollars.
     Usd(Money),
@@ -106,7 +163,7 @@ impl Amount {
 }
 
 /// What is paid for: from the start until before the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Period {
     /// The first second.
     pub start: Time,
@@ -115,27 +172,34 @@ pub struct Period {
 }
 
 /// How a subscription stands now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscription {
     /// Which.
     pub id: StripeSubscriptionId,
     /// Who pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerId>,
     /// Who it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
     /// Where that user signs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// The tier, as `metadata.planTier` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Box<str>>,
     /// How it stands.
     pub status: SubscriptionStatus,
     /// The current period; of several, the one that ends last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
     /// It will not be renewed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_at_period_end: bool,
     /// When it was made.
     pub created_at: Time,
     /// Stripe has deleted it: nothing comes after that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
 }
 
@@ -173,37 +237,46 @@ impl Subscription {
 }
 
 /// An invoice that was paid, or was not.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invoice {
     /// Which.
     pub invoice: InvoiceId,
     /// What it bills for; `None` for an invoice that somebody wrote by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription: Option<StripeSubscriptionId>,
     /// Who pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerId>,
     /// Who it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
     /// Where that user signs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// The tier, as the subscription's `metadata.planTier` named it when the invoice was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Box<str>>,
     /// Why it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub billing_reason: Option<BillingReason>,
     /// What came in.
     pub amount_paid: Amount,
     /// What was asked for.
     pub amount_due: Amount,
     /// What the subscription's line is for; of several, the one that ends last. `None` when there are only prorations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
     /// The payment. API versions since 2025-03-31 leave it out of webhooks: then the payment names the invoice, in
     /// [`PaymentIntent::invoice`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment_intent: Option<PaymentIntentId>,
     /// The charge, before 2025-03-31.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
 }
 
 /// A visit to the checkout page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkout {
     /// Which.
     pub session: CheckoutId,
@@ -212,50 +285,65 @@ pub struct Checkout {
     /// Whether the money is here.
     pub state: CheckoutState,
     /// Its payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment_intent: Option<PaymentIntentId>,
     /// Its subscription.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription: Option<StripeSubscriptionId>,
     /// Who pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerId>,
     /// Who it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
     /// Where that user signs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// What was bought, if it is a pass or credits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purchase: Option<Purchase>,
     /// The price; `None` only when a card was kept without a payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount_total: Option<Amount>,
 }
 
 /// A payment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentIntent {
     /// Which.
     pub id: PaymentIntentId,
     /// Whether this attempt brought the money.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub succeeded: bool,
     /// Who pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerId>,
     /// Who it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<UserId>,
     /// Where that user signs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
     /// What was bought, if it is a pass or credits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purchase: Option<Purchase>,
     /// The invoice that it pays, if it pays one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invoice: Option<InvoiceId>,
     /// What came in; what was asked for, when it failed.
     pub amount: Amount,
 }
 
 /// Money given back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
     /// Which.
     pub id: RefundId,
     /// The payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment_intent: Option<PaymentIntentId>,
     /// The charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
     /// How much.
     pub amount: Amount,
@@ -264,28 +352,33 @@ pub struct Refund {
 }
 
 /// A charge of which something was given back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChargeRefunded {
     /// Which.
     pub charge: ChargeId,
     /// Its payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment_intent: Option<PaymentIntentId>,
     /// Who paid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer: Option<CustomerId>,
     /// The sum of all its refunds.
     pub amount_refunded: Amount,
     /// Whether nothing is left of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunded: bool,
 }
 
 /// A payment that its payer disputes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispute {
     /// Which.
     pub id: DisputeId,
     /// The charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
     /// The payment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment_intent: Option<PaymentIntentId>,
     /// How much.
     pub amount: Amount,

@@ -250,6 +250,44 @@ fn every_type_is_read_in_both_generations() {
 }
 
 #[test]
+fn what_the_store_keeps_of_an_event_reads_back_as_the_event() {
+    for (kind, ..) in expected() {
+        for generation in GENERATIONS {
+            let body = fixture(generation, kind);
+            let event = read(&body);
+            let kept = event.to_json().unwrap();
+            assert_eq!(StripeEvent::from_json(&kept).unwrap(), event, "{generation} {kind}");
+            // One write unit with its key, however long the event was; and nobody's name or address.
+            assert!(kept.len() < 800, "{generation} {kind}: {} bytes", kept.len());
+            assert!(!kept.contains('@'), "{kept}");
+        }
+    }
+    for bad in ["", "{}", r#"{"id":"e","created":"2026-01-01T00:00:00Z","livemode":true,"source":"no.such.type","fact":{}}"#] {
+        assert!(StripeEvent::from_json(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn an_event_names_its_user_and_the_objects_by_which_others_find_that_user() {
+    let told = |kind: &str| {
+        let event = read(&fixture("old", kind));
+        (event.user().is_some(), event.objects().into_iter().map(|id| id.split('_').next().unwrap().to_owned()).collect::<Vec<_>>())
+    };
+    let some = |ids: &[&str]| (true, ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+    assert_eq!(told("customer.subscription.created"), some(&["sub", "cus"]));
+    assert_eq!(told("invoice.paid"), some(&["pi", "ch", "sub", "cus"]));
+    assert_eq!(told("payment_intent.succeeded").1, ["pi", "cus"]);
+    assert_eq!(told("refund.created"), (false, vec!["pi".to_owned(), "ch".into()]));
+    assert_eq!(told("charge.refunded"), (false, vec!["pi".to_owned(), "ch".into(), "cus".into()]));
+    assert_eq!(told("charge.dispute.closed"), (false, vec!["pi".to_owned(), "ch".into()]));
+    let mut event = read(&fixture("new", "customer.subscription.updated"));
+    assert_eq!(event.unknown_tier(), None);
+    let Fact::Subscription(subscription) = &mut event.fact else { panic!("{event:?}") };
+    subscription.tier = Some("GOLD".into());
+    assert_eq!(event.unknown_tier(), Some("GOLD"));
+}
+
+#[test]
 fn each_type_of_the_contract_has_its_two_fixtures_and_nothing_else_is_there() {
     let mut listed: Vec<&str> = types().collect();
     listed.sort_unstable();

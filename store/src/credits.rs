@@ -4,15 +4,19 @@
 //! the condition that there is enough, and that the credits have not expired, is checked where the balance is. A refusal tells what is there, and
 //! whoever is refused finishes what that asks for (the first row of a user, an expiry) and tries again.
 //!
-//! Months do not reset a balance: credits roll over. They expire together, when nobody has granted or bought any for as long as
-//! [`Store::credit_validity`].
+//! Months do not reset a balance: credits roll over. They expire together, when none have been granted or bought for as long as
+//! [`Store::credit_validity`]; those of a lasting membership, which brings some every month, never do.
 
+mod booking;
 mod expiry;
 mod tries;
 
-use dues_events::attr::{BALANCE, EXPIRES_AT, LAST_RESET, LAST_TOP_UP, TYPE, UPDATED_AT};
+pub use booking::{Booked, Booking, Terms};
+
+use dues_events::attr::{BALANCE, EXPIRES_AT, LAST_RESET, LAST_TOP_UP, NEXT_GRANT_AT, TYPE, UPDATED_AT};
 use dues_events::credits::{BALANCE_SORT, MOVEMENT_TYPE, partition};
 use dues_events::{Balance, Feature, GoTime, Item, Movement, MovementKind, Time, UserId, Value};
+use std::collections::BTreeSet;
 
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Key, Op, Query, StoreError, Transacted, Written};
@@ -141,12 +145,9 @@ impl<E: Engine> Store<E> {
 
     async fn record(&self, user: &UserId, movement: &Movement) -> Result<Recorded, StoreError> {
         let mut tries = Tries::new(&self.clock);
-        // What the latest refusal has shown.
-        let mut seen: Option<Balance> = None;
         loop {
             let row = Op::Put(&GG_CORE, movement.to_item(user), Condition::NoItem);
-            let (edits, condition) = self.change(movement, seen.as_ref());
-            match self.engine.transact(vec![row, Op::Update(&GG_CORE, balance_key(user), edits, condition)]).await {
+            match self.engine.transact(vec![row, self.balance_op(user, std::slice::from_ref(movement), None)]).await {
                 Ok(Transacted::Done) => return Ok(Recorded::New),
                 Ok(Transacted::Refused { place: LEDGER, there }) => {
                     if let Some(row) = there {
@@ -159,7 +160,7 @@ impl<E: Engine> Store<E> {
                     if let Some(balance) = there.as_ref().and_then(|there| self.too_little(movement, there)) {
                         return Ok(Recorded::NotEnough(balance));
                     }
-                    seen = Some(self.settle(user, there, &mut tries).await?);
+                    self.settle(user, there, &mut tries).await?;
                 }
                 Err(error) => tries.wait_out(error).await?,
             }
@@ -172,61 +173,35 @@ impl<E: Engine> Store<E> {
         (there.balance < floor(movement) && !there.has_expired(self.clock.now())).then_some(there.balance)
     }
 
-    /// How a movement changes the balance, and when it may. Without a sight of the row, grants and top-ups are taken for the newest, which
-    /// they mostly are; the condition refuses those that are not.
-    fn change(&self, movement: &Movement, seen: Option<&Balance>) -> (Vec<Edit>, Condition) {
+    /// How movements change the balance: the row has to be there, unexpired, and to have what is spent.
+    ///
+    /// Whatever comes in makes all credits good for as long as if they had come now, even when it tells of a payment of long ago: a late webhook
+    /// takes nobody's credits away, and the order in which several come does not matter.
+    fn balance_op(&self, user: &UserId, movements: &[Movement], terms: Option<&Terms>) -> Op {
         let now = self.clock.now();
-        let mut edits = vec![Edit::Add(BALANCE, movement.amount), Edit::Set(UPDATED_AT, text(now))];
-        // Any balance at all is more than the floor of those that do not spend: the row has to be there.
-        let mut conditions = vec![Condition::AtLeast(BALANCE, Value::signed(floor(movement)))];
-        match renewed(movement.kind) {
-            None => conditions.push(Condition::Any(vec![Condition::Missing(EXPIRES_AT), later_than(now)])),
-            Some(mark) => self.renew(movement, mark, seen, &mut edits, &mut conditions),
+        let total = movements.iter().fold(0_i64, |sum, movement| sum.saturating_add(movement.amount));
+        let mut edits = vec![Edit::Add(BALANCE, total), Edit::Set(UPDATED_AT, text(now))];
+        let marks: BTreeSet<&'static str> = movements.iter().filter_map(|movement| renewed(movement.kind)).collect();
+        let comes_in = !marks.is_empty();
+        edits.extend(marks.into_iter().map(|mark| Edit::Set(mark, text(now))));
+        match terms {
+            Some(Terms::Lasting { next_grant }) => {
+                edits.extend([Edit::Set(NEXT_GRANT_AT, Value::signed(next_grant.timestamp())), Edit::Remove(EXPIRES_AT)]);
+            }
+            Some(Terms::Ordinary) => edits.extend([Edit::Remove(NEXT_GRANT_AT), self.good_from(now)]),
+            None if comes_in => edits.push(self.good_from(now)),
+            None => {}
         }
-        (edits, Condition::All(conditions))
+        // Any balance at all is more than the floor of those that do not spend: the row has to be there.
+        let least = movements.iter().map(floor).max().unwrap_or(i64::MIN);
+        let unexpired = Condition::Any(vec![Condition::Missing(EXPIRES_AT), later_than(now)]);
+        let condition = Condition::All(vec![Condition::AtLeast(BALANCE, Value::signed(least)), unexpired]);
+        Op::Update(&GG_CORE, balance_key(user), edits, condition)
     }
 
-    /// A grant or a top-up makes all credits good for longer, and says when it was: neither goes back when an older one comes late.
-    fn renew(
-        &self,
-        movement: &Movement,
-        mark: &'static str,
-        seen: Option<&Balance>,
-        edits: &mut Vec<Edit>,
-        conditions: &mut Vec<Condition>,
-    ) {
-        let now = self.clock.now();
-        let until = movement.at.checked_add_signed(self.credit_validity).unwrap_or(Time::MAX_UTC).timestamp();
-        let sooner = Condition::All(vec![later_than(now), Condition::Less(EXPIRES_AT, Value::signed(until))]);
-        let marked = Edit::Set(mark, text(movement.at));
-        let extended = Edit::Set(EXPIRES_AT, Value::signed(until));
-        let Some(seen) = seen else {
-            let first = Condition::All(vec![Condition::Missing(EXPIRES_AT), Condition::Missing(mark)]);
-            edits.extend([marked, extended]);
-            conditions.push(Condition::Any(vec![first, sooner]));
-            return;
-        };
-        match seen.expires_at {
-            Some(there) if there >= until => {
-                conditions.extend([later_than(now), Condition::AtLeast(EXPIRES_AT, Value::signed(until))]);
-            }
-            Some(_) => {
-                edits.push(extended);
-                conditions.push(sooner);
-            }
-            None => {
-                edits.push(extended);
-                conditions.push(Condition::Missing(EXPIRES_AT));
-            }
-        }
-        let last = if mark == LAST_RESET { &seen.last_reset } else { &seen.last_top_up };
-        if last.as_ref().is_none_or(|last| last.at() < movement.at) {
-            edits.push(marked);
-            conditions.push(match last {
-                Some(last) => Condition::Equals(mark, Value::text(last.text())),
-                None => Condition::Missing(mark),
-            });
-        }
+    fn good_from(&self, now: Time) -> Edit {
+        let until = now.checked_add_signed(self.credit_validity).unwrap_or(Time::MAX_UTC);
+        Edit::Set(EXPIRES_AT, Value::signed(until.timestamp()))
     }
 
     async fn read_balance(&self, user: &UserId) -> Result<Option<Balance>, StoreError> {
@@ -258,6 +233,10 @@ impl<E: Engine> Store<E> {
 
 fn balance_key(user: &UserId) -> Key {
     Key { partition: partition(user), sort: Some(BALANCE_SORT.to_owned()) }
+}
+
+fn ledger_op(user: &UserId, movement: &Movement) -> Op {
+    Op::Put(&GG_CORE, movement.to_item(user), Condition::NoItem)
 }
 
 fn read(there: Option<Box<Item>>) -> Result<Option<Balance>, StoreError> {

@@ -37,7 +37,8 @@ impl TierName {
 }
 
 /// Where the user signs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Provider {
     /// In Cognito: groups follow the tier.
     Cognito,

@@ -1,5 +1,7 @@
 //! Stripe's words. Where they are states, their order is the order of their life: of two in the same second the larger one is later.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 macro_rules! words {
@@ -26,6 +28,19 @@ macro_rules! words {
                     $($text => Some(Self::$variant),)*
                     _ => None,
                 }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::read(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not known here")))
             }
         }
 
@@ -100,7 +115,8 @@ words! {
 }
 
 /// Whether the money of a checkout is here, in the order of its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CheckoutState {
     /// Not yet.
     Pending,
@@ -111,7 +127,8 @@ pub enum CheckoutState {
 }
 
 /// How a dispute stands, in the order of its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DisputeState {
     /// Not decided.
     Open,
@@ -124,7 +141,8 @@ pub enum DisputeState {
 }
 
 /// Why an invoice was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum BillingReason {
     /// A subscription began.
     SubscriptionCreate,
@@ -148,6 +166,17 @@ impl BillingReason {
         }
     }
 
+    /// Stripe's word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::SubscriptionCreate => "subscription_create",
+            Self::SubscriptionCycle => "subscription_cycle",
+            Self::SubscriptionUpdate => "subscription_update",
+            Self::Other(other) => other,
+        }
+    }
+
     /// Whether a period begins with it, and so its monthly credits.
     #[must_use]
     pub fn begins_a_period(&self) -> bool {
@@ -155,5 +184,17 @@ impl BillingReason {
             Self::SubscriptionCreate | Self::SubscriptionCycle => true,
             Self::SubscriptionUpdate | Self::Other(_) => false,
         }
+    }
+}
+
+impl From<String> for BillingReason {
+    fn from(text: String) -> Self {
+        Self::read(&text)
+    }
+}
+
+impl From<BillingReason> for String {
+    fn from(reason: BillingReason) -> Self {
+        reason.as_str().to_owned()
     }
 }

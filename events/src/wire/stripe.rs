@@ -18,7 +18,6 @@ use self::parts::required_seconds;
 use self::payments::{Closing, WireCharge, WireCheckout, WireDispute, WirePaymentIntent, WireRefund};
 use super::{Field, LARGEST_RECORD, LONGEST_ID, WireError, WireType, object, parse, required_id};
 use crate::ids::EventId;
-use crate::stamp::Stamp;
 use crate::stripe::{CheckoutState, DisputeState, Fact, StripeEvent};
 
 #[derive(Clone, Copy)]
@@ -116,9 +115,8 @@ fn read<T: DeserializeOwned>(
     let livemode = wire.livemode.ok_or_else(|| WireError::missing("livemode"))?;
     let data = wire.data.ok_or_else(|| WireError::missing("data"))?;
     let fact = fact(&data.object.ok_or_else(|| WireError::missing("data.object"))?)?;
-    let stamp = Stamp::new(&id, &[source, &created.timestamp().to_string(), &livemode.to_string(), &fact.content()]);
     let api_version = wire.api_version.optional().map(Box::from);
-    Ok(StripeEvent { id, created, livemode, api_version, source, fact, stamp })
+    Ok(StripeEvent::new(id, created, livemode, api_version, source, fact))
 }
 
 /// What can be told of an event that could not be understood: its id and its user, if they are there at all.

@@ -4,7 +4,7 @@ use dues_events::attr::{BALANCE, EXPIRES_AT, UPDATED_AT};
 use dues_events::{Balance, Item, Movement, UserId, Value};
 
 use super::tries::Tries;
-use super::{LEDGER, balance_key, read, text};
+use super::{LEDGER, balance_key, ledger_op, read, text};
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Op, StoreError, Transacted};
 use crate::table::GG_CORE;
@@ -88,8 +88,4 @@ impl<E: Engine> Store<E> {
         let edits = vec![Edit::Add(BALANCE, restored.balance), Edit::Set(UPDATED_AT, text(self.clock.now()))];
         Op::Update(&GG_CORE, balance_key(user), edits, Condition::AtLeast(BALANCE, Value::signed(i64::MIN)))
     }
-}
-
-fn ledger_op(user: &UserId, movement: &Movement) -> Op {
-    Op::Put(&GG_CORE, movement.to_item(user), Condition::NoItem)
 }
