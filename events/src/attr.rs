@@ -161,6 +161,22 @@ names! {
     LIFETIME_ACCESS = "lifetimeAccess";
     /// Founder pass: the tier that it gives.
     GRANTED_TIER = "grantedTier";
+    /// Entitlements: how many events there are.
+    FACTS = "facts";
+    /// Entitlements: the time up to which months have been counted.
+    SEEN_AT = "seenAt";
+    /// Entitlements: where the user stands.
+    STANDING = "standing";
+    /// Entitlements: an event, as much of it as is kept.
+    STRIPE_EVENT = "event";
+    /// Entitlements: the place of an event in the order in which they came.
+    PLACE = "place";
+    /// Entitlements: when an event was told.
+    TOLD_AT = "toldAt";
+    /// Entitlements: how many events have ever waited for an object.
+    WAITERS = "waiters";
+    /// Entitlements: where a waiting event is among the parked ones.
+    PARKED_ID = "parkedId";
     /// Credits: how many there are.
     BALANCE = "balance";
     /// Credits: when some were last bought.

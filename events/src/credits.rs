@@ -221,7 +221,7 @@ impl Movement {
         let mut row = Reader::new(item, [PK, SK]);
         Ok(Self {
             id: row.text(MOVEMENT_ID)?.into(),
-            kind: row.parsed(KIND, "a kind of movement", MovementKind::read)?.ok_or_else(|| row.error(KIND, "is missing"))?,
+            kind: row.required(KIND, "a kind of movement", MovementKind::read)?,
             amount: row.number(AMOUNT)?.ok_or_else(|| row.error(AMOUNT, "is missing"))?,
             at: row.time(OCCURRED_AT)?.ok_or_else(|| row.error(OCCURRED_AT, "is missing"))?.at(),
             source: row.text(SOURCE)?.into(),
@@ -320,9 +320,8 @@ impl Balance {
     /// [`ReadError`] names the attribute and the row.
     pub fn from_item(item: Item) -> Result<Self, ReadError> {
         let mut row = Reader::new(item, [PK, SK]);
-        let user = row.parsed(PK, "a user's partition", |text| text.strip_prefix("USER#").map(UserId::from))?;
         Ok(Self {
-            user: user.ok_or_else(|| row.error(PK, "is missing"))?,
+            user: row.required(PK, "a user's partition", crate::profile::user_of)?,
             balance: row.number(BALANCE)?.ok_or_else(|| row.error(BALANCE, "is missing"))?,
             last_top_up: row.time(LAST_TOP_UP)?,
             last_reset: row.time(LAST_RESET)?,

@@ -15,6 +15,7 @@ pub mod calendar;
 pub mod collect;
 pub mod credits;
 pub mod decide;
+pub mod entitled;
 pub mod event;
 pub mod ids;
 pub mod item;

@@ -62,7 +62,7 @@ impl Profile {
     /// [`ReadError`] names the attribute and the row.
     pub fn from_item(item: Item) -> Result<Self, ReadError> {
         let mut row = Reader::new(item, [PK, SK]);
-        let user = row.parsed(PK, "a user's partition", user_of)?.ok_or_else(|| row.error(PK, "is missing"))?;
+        let user = row.required(PK, "a user's partition", user_of)?;
         let dues = match (row.parsed(DUES_TIER, "a tier", PlanTier::read)?, row.time(DUES_UNTIL)?, row.optional_text(DUES_RECORD)?) {
             (Some(tier), Some(until), Some(record)) => Some(PaidDues { tier, until, record: record.into() }),
             (_, _, _) => None,

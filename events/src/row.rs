@@ -58,6 +58,18 @@ impl Reader {
         }
     }
 
+    pub(crate) fn required<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, ReadError> {
+        self.parsed(name, wanted, read)?.ok_or_else(|| self.error(name, "is missing"))
+    }
+
+    pub(crate) fn flag(&mut self, name: &'static str) -> Result<bool, ReadError> {
+        match self.item.remove(name) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(other) => Err(self.error(name, format!("is {}, not true or false", other.kind()))),
+        }
+    }
+
     pub(crate) fn money(&mut self, name: &'static str) -> Result<Option<Money>, ReadError> {
         match self.some_text(name)? {
             None => Ok(None),

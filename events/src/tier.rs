@@ -1,10 +1,12 @@
 //! The tiers of the plans, lowest first.
 
 /// A tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum PlanTier {
     /// Who pays nothing.
     #[default]
+    #[serde(rename = "free")]
     Free,
     /// The first paid tier.
     Initiate,

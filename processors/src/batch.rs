@@ -316,7 +316,7 @@ async fn store_failed<H: Handler, E: Engine>(context: &Context<E>, letter: &Lett
 
 /// Parks a record of something that is no stream of a [`Handler`]. Gives [`Fate::Parked`] or [`Fate::Failed`].
 pub async fn park_record<E: Engine>(store: &Store<E>, stream: &str, record: &Incoming, code: &str, reason: String) -> Fate {
-    put_aside(store, stream, record, code, reason, peek(&record.data)).await
+    park_as(store, stream, record, code, reason, peek(&record.data)).await
 }
 
 async fn park<H: Handler, E: Engine>(
@@ -326,10 +326,11 @@ async fn park<H: Handler, E: Engine>(
     reason: String,
     who: (Option<String>, Option<String>),
 ) -> Fate {
-    put_aside(&context.store, H::STREAM, record, code, reason, who).await
+    park_as(&context.store, H::STREAM, record, code, reason, who).await
 }
 
-async fn put_aside<E: Engine>(
+/// Parks a record of which is known what it is and whose. Gives [`Fate::Parked`] or [`Fate::Failed`].
+pub(crate) async fn park_as<E: Engine>(
     store: &Store<E>,
     stream: &str,
     record: &Incoming,

@@ -1,27 +1,34 @@
 //! Kinesis batches as Lambda delivers them, and the partial-batch answer that it expects.
 
-use aws_lambda_events::event::kinesis::KinesisEvent;
+use aws_lambda_events::event::kinesis::{KinesisEvent, KinesisEventRecord};
 use aws_lambda_events::event::streams::KinesisEventResponse;
 use dues_store::Engine;
 
-use crate::batch::{Context, Handler, Incoming, process};
+use crate::batch::{Context, Handler, Incoming, Report, process};
 
-/// Runs a batch through a handler. The answer names the first record that has to be delivered again: Lambda then redelivers from there, and what
-/// had gone through is found to be a duplicate.
+/// Runs a batch through a handler.
 pub async fn handle<H: Handler, E: Engine>(context: &Context<E>, batch: KinesisEvent) -> KinesisEventResponse {
-    let records: Vec<Incoming> = batch
-        .records
-        .into_iter()
-        .map(|record| Incoming {
-            sequence: record.kinesis.sequence_number,
-            arrived: record.kinesis.approximate_arrival_timestamp.0,
-            data: record.kinesis.data.0,
-        })
-        .collect();
+    let records = incoming(batch);
     let report = process::<H, E>(context, &records).await;
+    answer(H::STREAM, &records, &report)
+}
+
+/// The records of a batch.
+pub(crate) fn incoming(batch: KinesisEvent) -> Vec<Incoming> {
+    let record = |record: KinesisEventRecord| Incoming {
+        sequence: record.kinesis.sequence_number,
+        arrived: record.kinesis.approximate_arrival_timestamp.0,
+        data: record.kinesis.data.0,
+    };
+    batch.records.into_iter().map(record).collect()
+}
+
+/// Says in the log what became of a batch. The answer names the first record that has to be delivered again: Lambda then redelivers from there, and
+/// what had gone through is found to be a duplicate.
+pub(crate) fn answer(stream: &str, records: &[Incoming], report: &Report) -> KinesisEventResponse {
     let counts = report.counts();
     tracing::info!(
-        stream = H::STREAM,
+        stream,
         records = records.len(),
         applied = counts.applied,
         duplicate = counts.duplicate,
@@ -32,8 +39,8 @@ pub async fn handle<H: Handler, E: Engine>(context: &Context<E>, batch: KinesisE
         "batch"
     );
     let mut response = KinesisEventResponse::default();
-    if let Some(first) = report.first_failure() {
-        response.add_failure(records[first].sequence.clone());
+    if let Some(first) = report.first_failure().and_then(|first| records.get(first)) {
+        response.add_failure(first.sequence.clone());
     }
     response
 }

@@ -5,6 +5,7 @@ pub mod api;
 pub mod batch;
 pub mod bus;
 pub mod collections;
+pub mod entitlements;
 pub mod eventbridge;
 pub mod gateway;
 pub mod groups;
@@ -14,6 +15,7 @@ pub mod notifier;
 pub mod queue;
 pub mod redrive;
 pub mod sqs;
+pub mod stripe;
 
 mod fields;
 #[cfg(feature = "aws")]
@@ -22,4 +24,4 @@ mod resend;
 pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 
 /// The streams that are read, by name.
-pub const STREAMS: [&str; 2] = [ach_handler::STREAM, memberships::STREAM];
+pub const STREAMS: [&str; 3] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM];

@@ -13,12 +13,14 @@ use crate::collections::{Collector, batch_worker};
 use crate::gateway::Gateway;
 use crate::memberships::{self, Memberships};
 use crate::sqs;
+use crate::stripe;
 
 /// Runs a batch of a stream, by the stream's name; `None` for a stream that nothing here reads.
 pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, records: &[Incoming]) -> Option<Report> {
     match stream {
         ach_handler::STREAM => Some(process::<AchHandler, E>(context, records).await),
         memberships::STREAM => Some(process::<Memberships, E>(context, records).await),
+        stripe::STREAM => Some(stripe::stripe_worker(context, records).await),
         _ => None,
     }
 }

@@ -1,25 +1,35 @@
 //! What a user's Stripe events come to: subscriptions, founder passes, the tier of the profile, and the credits that payments bring.
 //!
 //! The fold takes a *set* of events: each object is as its latest event says, by time and then by rank, and what a payment granted stands unless that
-//! payment went back. So neither the order of delivery nor repeats can matter, and nothing here asks what time it is.
+//! payment went back. So neither the order of delivery nor repeats can matter. The time is passed in: a founder pass brings credits every month.
 
-use dues_events::ids::{ChargeId, DisputeId, InvoiceId, PaymentIntentId, RefundId, StripeSubscriptionId};
+mod months;
+mod movements;
+mod returns;
+mod rows;
+
+pub use movements::{again, movements};
+pub use rows::rows;
+
+use dues_events::credits::MovementKind;
+use dues_events::ids::{PaymentIntentId, StripeSubscriptionId};
 use dues_events::record::Provider;
 use dues_events::stripe::{
-    Checkout, CheckoutState, DisputeState, Fact, Invoice, PaymentIntent, Period, Purchase, Rank, RefundStatus, StripeEvent, Subscription,
-    SubscriptionStatus,
+    Checkout, CheckoutState, Fact, Invoice, PaymentIntent, Period, Purchase, Rank, StripeEvent, Subscription, SubscriptionStatus,
 };
 use dues_events::tier::PlanTier;
 use dues_events::{EventId, GoTime, Money, Time};
 use rust_decimal::Decimal;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use returns::Returns;
 
 /// What a user's events come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entitlement {
     /// Where the user signs in.
     pub provider: Option<Provider>,
-    /// The tier that the profile shows.
+    /// The tier of the subscriptions.
     pub tier: PlanTier,
     /// Subscriptions, by id.
     pub subscriptions: BTreeMap<StripeSubscriptionId, Held>,
@@ -27,6 +37,16 @@ pub struct Entitlement {
     pub passes: BTreeMap<Purchase, Pass>,
     /// The credits that payments brought, by the name of the grant.
     pub grants: BTreeMap<String, Grant>,
+    /// When a founder pass brings the next ones.
+    pub next_grant: Option<Time>,
+}
+
+impl Entitlement {
+    /// The tier of the founder passes.
+    #[must_use]
+    pub fn pass_tier(&self) -> PlanTier {
+        self.passes.keys().filter_map(|pass| tier_of_pass(*pass)).max().unwrap_or_default()
+    }
 }
 
 /// A subscription.
@@ -47,11 +67,15 @@ pub struct Pass {
     pub payment: PaymentIntentId,
     /// When.
     pub purchased: Time,
+    /// The event that told of it first.
+    pub source: EventId,
 }
 
 /// Credits that a payment brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
+    /// Whether they were granted or bought.
+    pub kind: MovementKind,
     /// What it brought.
     pub granted: u64,
     /// What stands of it: nothing, once the payment went back.
@@ -76,9 +100,9 @@ pub fn tier_of_pass(pass: Purchase) -> Option<PlanTier> {
     }
 }
 
-/// Folds a user's events, in any order, with or without repeats.
+/// Folds a user's events, in any order, with or without repeats, as of a time.
 #[must_use]
-pub fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>) -> Entitlement {
+pub fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>, now: Time) -> Entitlement {
     // One of each, in an order that does not depend on how they came.
     let events: BTreeMap<(Time, &EventId), &StripeEvent> = events.into_iter().map(|event| ((event.created, &event.id), event)).collect();
     let events: Vec<&StripeEvent> = events.into_values().collect();
@@ -92,14 +116,19 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>) -> Entitlemen
         let back = money.returned(payment);
         match tier_of_pass(*purchase) {
             Some(_) if !back.whole => {
-                let pass = Pass { payment: payment.clone(), purchased: event.created };
-                entitlement.passes.entry(*purchase).or_insert(pass);
+                let pass = Pass { payment: payment.clone(), purchased: event.created, source: event.id.clone() };
+                let known = entitlement.passes.entry(*purchase).or_insert_with(|| pass.clone());
+                // Bought twice, it is the first one that counts.
+                if (pass.purchased, &pass.payment) < (known.purchased, &known.payment) {
+                    *known = pass;
+                }
             }
             Some(_) => {}
             None => {
                 let granted = credits_for(*price);
                 let kept = if back.whole { Money::ZERO } else { price.checked_sub(back.amount).unwrap_or(Money::ZERO) };
                 let grant = Grant {
+                    kind: MovementKind::TopUp,
                     granted,
                     stands: credits_for(kept),
                     at: event.created,
@@ -112,6 +141,7 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>) -> Entitlemen
         }
     }
     monthly(&events, &money, &mut entitlement.grants);
+    entitlement.next_grant = months::grants(&entitlement.passes, now, &mut entitlement.grants);
     entitlement
 }
 
@@ -207,6 +237,7 @@ fn monthly(events: &[&StripeEvent], returns: &Returns<'_>, grants: &mut BTreeMap
         let back = payment.as_ref().map(|payment| returns.returned(payment)).unwrap_or_default();
         let name = format!("grant:{subscription}:{}", GoTime::trimmed(period.start).text());
         let grant = grants.entry(name).or_insert_with(|| Grant {
+            kind: MovementKind::Grant,
             granted,
             stands: granted,
             at: event.created,
@@ -248,137 +279,4 @@ fn tier_at(events: &[&StripeEvent], id: &StripeSubscriptionId, at: Time) -> Opti
 fn brings_credits(invoice: &Invoice) -> Option<(&StripeSubscriptionId, Period)> {
     let begins = invoice.billing_reason.as_ref().is_some_and(|reason| reason.begins_a_period());
     (begins && invoice.amount_paid.is_positive()).then_some((invoice.subscription.as_ref()?, invoice.period?))
-}
-
-/// What went back of a payment.
-#[derive(Debug, Clone)]
-struct Back {
-    amount: Money,
-    whole: bool,
-    cause: Option<String>,
-}
-
-impl Default for Back {
-    fn default() -> Self {
-        Self { amount: Money::ZERO, whole: false, cause: None }
-    }
-}
-
-/// Refunds and disputes, as they stand in the end, and which payment they belong to.
-#[derive(Default)]
-struct Returns<'a> {
-    /// Of a refund: how it stands, how much, and of which payment.
-    refunds: BTreeMap<&'a RefundId, (RefundStatus, Money, &'a PaymentIntentId)>,
-    /// Payments whose charge has nothing left.
-    emptied: BTreeSet<&'a PaymentIntentId>,
-    disputes: BTreeMap<&'a DisputeId, (DisputeState, &'a PaymentIntentId)>,
-    /// What came in.
-    paid: BTreeMap<&'a PaymentIntentId, Money>,
-    of_charge: BTreeMap<&'a ChargeId, &'a PaymentIntentId>,
-    of_invoice: BTreeMap<&'a InvoiceId, &'a PaymentIntentId>,
-}
-
-impl<'a> Returns<'a> {
-    fn read(events: &[&'a StripeEvent]) -> Self {
-        let mut returns = Self::default();
-        for event in events {
-            returns.link(&event.fact);
-        }
-        for event in events {
-            returns.take(&event.fact);
-        }
-        returns
-    }
-
-    /// Which charge and which invoice belong to which payment. Not every event names both.
-    fn link(&mut self, fact: &'a Fact) {
-        let (charge, payment, invoice) = match fact {
-            Fact::InvoicePaid(invoice) | Fact::InvoiceFailed(invoice) => {
-                (invoice.charge.as_ref(), invoice.payment_intent.as_ref(), Some(&invoice.invoice))
-            }
-            Fact::PaymentIntent(payment) => (None, Some(&payment.id), payment.invoice.as_ref()),
-            Fact::Refund(refund) => (refund.charge.as_ref(), refund.payment_intent.as_ref(), None),
-            Fact::ChargeRefunded(charge) => (Some(&charge.charge), charge.payment_intent.as_ref(), None),
-            Fact::Dispute(dispute) => (dispute.charge.as_ref(), dispute.payment_intent.as_ref(), None),
-            Fact::Subscription(_) | Fact::Checkout(_) => (None, None, None),
-        };
-        let Some(payment) = payment else { return };
-        if let Some(charge) = charge {
-            self.of_charge.insert(charge, payment);
-        }
-        if let Some(invoice) = invoice {
-            self.of_invoice.insert(invoice, payment);
-        }
-    }
-
-    fn take(&mut self, fact: &'a Fact) {
-        match fact {
-            Fact::InvoicePaid(invoice) => {
-                if let (Some(payment), Some(paid)) = (self.payment_of(invoice), invoice.amount_paid.usd()) {
-                    self.paid.insert(payment, paid);
-                }
-            }
-            Fact::Checkout(checkout) => {
-                if let (Some(payment), Some(paid)) =
-                    (&checkout.payment_intent, checkout.amount_total.as_ref().and_then(|amount| amount.usd()))
-                {
-                    self.paid.insert(payment, paid);
-                }
-            }
-            Fact::PaymentIntent(payment) if payment.succeeded => {
-                if let Some(paid) = payment.amount.usd() {
-                    self.paid.insert(&payment.id, paid);
-                }
-            }
-            Fact::Refund(refund) => {
-                if let Some(payment) = self.payment(refund.payment_intent.as_ref(), refund.charge.as_ref()) {
-                    let known = self.refunds.entry(&refund.id).or_insert((refund.status, Money::ZERO, payment));
-                    // A refund moves on in one direction only.
-                    *known = (known.0.max(refund.status), refund.amount.usd().unwrap_or(known.1), payment);
-                }
-            }
-            Fact::ChargeRefunded(charge) if charge.refunded => {
-                self.emptied.extend(self.payment(charge.payment_intent.as_ref(), Some(&charge.charge)));
-            }
-            Fact::Dispute(dispute) => {
-                if let Some(payment) = self.payment(dispute.payment_intent.as_ref(), dispute.charge.as_ref()) {
-                    let known = self.disputes.entry(&dispute.id).or_insert((dispute.state, payment));
-                    *known = (known.0.max(dispute.state), payment);
-                }
-            }
-            Fact::Subscription(_) | Fact::InvoiceFailed(_) | Fact::PaymentIntent(_) | Fact::ChargeRefunded(_) => {}
-        }
-    }
-
-    fn payment(&self, payment: Option<&'a PaymentIntentId>, charge: Option<&ChargeId>) -> Option<&'a PaymentIntentId> {
-        payment.or_else(|| charge.and_then(|charge| self.of_charge.get(charge).copied()))
-    }
-
-    /// The payment of an invoice: it may be the one that names the other.
-    fn payment_of(&self, invoice: &'a Invoice) -> Option<&'a PaymentIntentId> {
-        let named = self.payment(invoice.payment_intent.as_ref(), invoice.charge.as_ref());
-        named.or_else(|| self.of_invoice.get(&invoice.invoice).copied())
-    }
-
-    /// What went back of a payment: a dispute that was lost takes all of it, refunds what they gave back.
-    fn returned(&self, payment: &PaymentIntentId) -> Back {
-        let lost = self.disputes.iter().find(|(_, (state, of))| *of == payment && *state == DisputeState::Lost);
-        if let Some((id, _)) = lost {
-            return Back { amount: Money::ZERO, whole: true, cause: Some(id.to_string()) };
-        }
-        let given_back = self.refunds.iter().filter(|(_, (status, _, of))| *of == payment && *status == RefundStatus::Succeeded);
-        let mut back = Back::default();
-        for (id, (_, amount, _)) in given_back {
-            back.amount = back.amount.checked_add(*amount).unwrap_or(back.amount);
-            back.cause = Some(id.to_string());
-        }
-        let all = self.paid.get(payment).is_some_and(|paid| back.amount >= *paid && *paid > Money::ZERO);
-        // A refund that failed after all leaves the charge's own word for it out of date.
-        let failed = self.refunds.values().any(|(status, _, of)| *of == payment && *status > RefundStatus::Succeeded);
-        back.whole = all || (self.emptied.contains(payment) && !failed);
-        if back.whole && back.cause.is_none() {
-            back.cause = Some(format!("refund of {payment}"));
-        }
-        back
-    }
 }

@@ -2,6 +2,9 @@
 //!
 //! The first one is the record itself: folding a record's history gives its primary row, and a test says so.
 
+pub mod access;
 pub mod billing_record;
+pub mod dues;
 pub mod entitlement;
 pub mod return_rates;
+pub mod standing;

@@ -9,11 +9,16 @@ use dues_events::stripe::{
 };
 use dues_events::tier::PlanTier;
 use dues_events::{Money, Stamp, Time};
-use dues_projections::entitlement::{Entitlement, fold};
+use dues_projections::entitlement::{self, Entitlement};
 use proptest::prelude::*;
 
 fn at(second: i64) -> Time {
     Time::from_timestamp(1_770_000_000 + second, 0).unwrap()
+}
+
+/// As of the first second, when a pass has brought its first month's credits.
+fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>) -> Entitlement {
+    entitlement::fold(events, at(0))
 }
 
 fn event(id: &str, second: i64, fact: Fact) -> StripeEvent {

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod commit;
 pub mod credits;
 pub mod engine;
+pub mod entitlements;
 pub mod lock;
 pub mod pages;
 pub mod parked;

@@ -14,6 +14,7 @@ pub mod manual;
 pub mod memory;
 pub mod ministack;
 pub mod payments;
+pub mod stripe;
 pub mod world;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ fn grant() -> Movement {
 #[test]
 fn a_balance_is_the_seeds_example() {
     let balance = Balance {
+        next_grant_at: None,
         user: "abc123".into(),
         balance: 12,
         last_top_up: GoTime::read("2025-01-15T10:00:00Z").unwrap(),

@@ -1,0 +1,186 @@
+//! What a user's entitlements come from, in [`ENTITLEMENTS`]: the Stripe events that were told of the user, a head that says how far they have been
+//! told, whose each Stripe object is, and the events that wait until that is known.
+//!
+//! An event is added together with the head, its version moved on, in one transaction with everything that follows from it. So whoever
+//! reads as many events as the head counts has read all of them, and has seen the state that the rows of the user are in.
+
+mod links;
+
+pub use links::{Linked, Waiting};
+
+use dues_events::attr::{FACTS, PK, PLACE, SEEN_AT, SK, STANDING, STRIPE_EVENT, TOLD_AT, VERSION};
+use dues_events::credits::{MOVEMENT_TYPE, partition};
+use dues_events::entitled::{PASS_PREFIX, PassRow, SUBSCRIPTION_PREFIX, SubscriptionRow};
+use dues_events::profile::profile_sort;
+use dues_events::record::ReadError;
+use dues_events::stripe::StripeEvent;
+use dues_events::{GoTime, Item, Movement, MovementId, Profile, Time, UserId, Value};
+use std::time::Duration;
+
+use crate::billing::Store;
+use crate::engine::{Condition, Engine, Key, Op, Query, StoreError};
+use crate::table::{ENTITLEMENTS, GG_CORE};
+
+/// The sort key of a head.
+const HEAD: &str = "HEAD";
+/// What starts the sort key of an event.
+const EVENT: &str = "EVENT#";
+/// How often a book is read that was being written, and how far apart.
+const READS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How far a user's facts have been told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Head {
+    /// How often it was booked; 0 for a user of whom nothing is known.
+    pub version: u64,
+    /// How many events there are.
+    pub facts: u64,
+    /// The time up to which the months of founder passes have been counted.
+    pub seen: Option<Time>,
+    /// Where the user stands, as whoever booked it wrote it.
+    pub standing: String,
+}
+
+/// Everything that Stripe's events have told of a user, in the order in which they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Book {
+    /// How far they have been told.
+    pub head: Head,
+    /// The events.
+    pub facts: Vec<StripeEvent>,
+}
+
+impl Head {
+    /// Writes it, if the one that is there is the one before it.
+    #[must_use]
+    pub fn op(&self, user: &UserId) -> Op {
+        let mut item = keyed(partition(user), HEAD);
+        item.set(VERSION, Value::number(self.version));
+        item.set(FACTS, Value::number(self.facts));
+        if let Some(seen) = self.seen {
+            item.set_text(SEEN_AT, GoTime::trimmed(seen).text());
+        }
+        item.set_text(STANDING, self.standing.as_str());
+        let condition = match self.version {
+            0 | 1 => Condition::NoItem,
+            version => Condition::Equals(VERSION, Value::number(version - 1)),
+        };
+        Op::Put(&ENTITLEMENTS, item, condition)
+    }
+
+    fn read(item: &Item) -> Result<Self, StoreError> {
+        let seen = item.text(SEEN_AT).map(dues_events::time::parse).transpose();
+        Ok(Self {
+            version: number(item, VERSION)?,
+            facts: number(item, FACTS)?,
+            seen: seen.map_err(|e| unreadable(item, SEEN_AT, e.to_string()))?,
+            standing: item.text(STANDING).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+/// Adds an event to a user's book, in that place.
+///
+/// # Errors
+/// [`StoreError::Invalid`] when it cannot be written down.
+pub fn fact_op(user: &UserId, event: &StripeEvent, place: u64, now: Time) -> Result<Op, StoreError> {
+    let mut item = keyed(partition(user), &format!("{EVENT}{}", event.id));
+    item.set(PLACE, Value::number(place));
+    item.set_text(TOLD_AT, GoTime::trimmed(now).text());
+    item.set_text(STRIPE_EVENT, event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?);
+    Ok(Op::Put(&ENTITLEMENTS, item, Condition::NoItem))
+}
+
+impl<E: Engine> Store<E> {
+    /// A user's book, whole.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn entitlement_book(&self, user: &UserId) -> Result<Book, StoreError> {
+        for _ in 0..READS {
+            let items = self.all(Query::partition(&ENTITLEMENTS, partition(user))).await?;
+            let (mut head, mut facts) = (Head::default(), Vec::with_capacity(items.len()));
+            for item in items {
+                if item.text(SK) == Some(HEAD) {
+                    head = Head::read(&item)?;
+                } else {
+                    facts.push((number(&item, PLACE)?, read_event(&item)?));
+                }
+            }
+            if head.facts == facts.len() as u64 {
+                facts.sort_unstable_by_key(|(place, _)| *place);
+                return Ok(Book { head, facts: facts.into_iter().map(|(_, event)| event).collect() });
+            }
+            // It was booked while it was read: a query is no snapshot.
+            self.clock.sleep(PAUSE).await;
+        }
+        Err(StoreError::Contended(READS))
+    }
+
+    /// The head of a user's book.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn entitlement_head(&self, user: &UserId) -> Result<Head, StoreError> {
+        let item = self.engine.get(&ENTITLEMENTS, Key { partition: partition(user), sort: Some(HEAD.to_owned()) }).await?;
+        item.as_ref().map(Head::read).transpose().map(Option::unwrap_or_default)
+    }
+
+    /// A movement of a user's credits.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn movement(&self, user: &UserId, id: &MovementId) -> Result<Option<Movement>, StoreError> {
+        let item = self.engine.get(&GG_CORE, Key { partition: partition(user), sort: Some(format!("LEDGER#{id}")) }).await?;
+        let item = item.filter(|item| item.text(dues_events::attr::TYPE) == Some(MOVEMENT_TYPE));
+        Ok(item.map(Movement::from_item).transpose()?)
+    }
+
+    /// A user's profile.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn profile(&self, user: &UserId) -> Result<Option<Profile>, StoreError> {
+        let item = self.engine.get(&GG_CORE, Key { partition: partition(user), sort: Some(profile_sort(user)) }).await?;
+        Ok(item.map(Profile::from_item).transpose()?)
+    }
+
+    /// A user's subscriptions at Stripe.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn subscriptions(&self, user: &UserId) -> Result<Vec<SubscriptionRow>, StoreError> {
+        let items = self.all(Query::prefix(&GG_CORE, partition(user), SUBSCRIPTION_PREFIX)).await?;
+        Ok(items.into_iter().map(SubscriptionRow::from_item).collect::<Result<_, _>>()?)
+    }
+
+    /// A user's founder passes.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn founder_passes(&self, user: &UserId) -> Result<Vec<PassRow>, StoreError> {
+        let items = self.all(Query::prefix(&GG_CORE, partition(user), PASS_PREFIX)).await?;
+        Ok(items.into_iter().map(PassRow::from_item).collect::<Result<_, _>>()?)
+    }
+}
+
+fn keyed(partition: String, sort: &str) -> Item {
+    let mut item = Item::new();
+    item.set_text(PK, partition);
+    item.set_text(SK, sort);
+    item
+}
+
+fn number(item: &Item, name: &'static str) -> Result<u64, StoreError> {
+    item.get(name).and_then(Value::as_u64).ok_or_else(|| unreadable(item, name, "is missing or not a number".to_owned()))
+}
+
+fn read_event(item: &Item) -> Result<StripeEvent, StoreError> {
+    StripeEvent::from_json(item.text(STRIPE_EVENT).unwrap_or_default()).map_err(|e| unreadable(item, STRIPE_EVENT, e.to_string()))
+}
+
+fn unreadable(item: &Item, attribute: &'static str, problem: String) -> StoreError {
+    let key = format!("{}/{}", item.text(PK).unwrap_or("?"), item.text(SK).unwrap_or("?"));
+    StoreError::Unreadable(ReadError { attribute: attribute.to_owned(), key, problem })
+}

@@ -1,0 +1,128 @@
+//! Whose a Stripe object is. A refund names a payment and no user: the event of that payment has told whose it is, or will.
+//!
+//! Both meet in one row for each object: who tells whose it is learns from the same write whether somebody waits, and who waits learns
+//! whether it has been told meanwhile. So nobody waits for something that has happened.
+
+use dues_events::attr::{PARKED_ID, STRIPE_EVENT, USER_ID, WAITERS};
+use dues_events::stripe::StripeEvent;
+use dues_events::{Item, UserId, Value};
+use futures::future::try_join_all;
+
+use super::{keyed, read_event};
+use crate::billing::Store;
+use crate::engine::{Condition, Edit, Engine, Key, Op, Query, StoreError, Updated};
+use crate::parked::Parked;
+use crate::table::{ENTITLEMENTS, PARKED};
+
+/// The sort key of a link.
+const LINK: &str = "LINK";
+/// What starts the sort key of an event that waits.
+const WAIT: &str = "WAIT#";
+
+/// What became of a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// Whose the object is: whoever was told first.
+    pub user: UserId,
+    /// The events that wait for it.
+    pub waiting: Vec<Waiting>,
+}
+
+/// An event that waits until it is known whose it is. It is among the parked records meanwhile, for everybody to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The event.
+    pub event: StripeEvent,
+    /// Its id among the parked records of its stream.
+    pub parked: String,
+}
+
+impl Waiting {
+    /// Lets it wait no more: for none of its objects, and not among the parked records of that stream.
+    #[must_use]
+    pub fn done(&self, stream: &str) -> Vec<Op> {
+        let waits =
+            self.event.objects().into_iter().map(|object| Op::Delete(&ENTITLEMENTS, wait_key(object, &self.event), Condition::Always));
+        let parked = Key { partition: stream.to_owned(), sort: Some(self.parked.clone()) };
+        waits.chain([Op::Delete(&PARKED, parked, Condition::Always)]).collect()
+    }
+}
+
+impl<E: Engine> Store<E> {
+    /// Whose the objects of an event are: that of the first one that somebody has told of.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn owner(&self, event: &StripeEvent) -> Result<Option<UserId>, StoreError> {
+        let reads = event.objects().into_iter().map(|object| self.engine.get(&ENTITLEMENTS, link_key(object)));
+        Ok(try_join_all(reads).await?.iter().flatten().find_map(owner_in))
+    }
+
+    /// Notes whose an object is, unless it is somebody's already.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn link(&self, object: &str, user: &UserId) -> Result<Linked, StoreError> {
+        let condition = Condition::Any(vec![Condition::Missing(USER_ID), Condition::Equals(USER_ID, Value::text(user.as_str()))]);
+        let edits = vec![Edit::Set(USER_ID, Value::text(user.as_str()))];
+        let there = match self.engine.update(&ENTITLEMENTS, link_key(object), edits, condition).await? {
+            Updated::Done(item) => Some(item),
+            Updated::Refused(there) => there,
+        };
+        let owner = there.as_deref().and_then(owner_in).unwrap_or_else(|| user.clone());
+        let has_waiters = there.and_then(|item| item.get(WAITERS).and_then(Value::as_u64)).is_some_and(|waiters| waiters > 0);
+        let waiting = if has_waiters && owner == *user { self.waiting_for(object).await? } else { Vec::new() };
+        Ok(Linked { user: owner, waiting })
+    }
+
+    /// Lets an event wait for all of its objects. Gives the owner of one, if that has been told meanwhile.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn wait_for_owner(&self, event: &StripeEvent, parked: &Parked) -> Result<Option<UserId>, StoreError> {
+        self.park(parked).await?;
+        let json = event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?;
+        let waits = event.objects().into_iter().map(|object| {
+            let Key { partition, sort } = wait_key(object, event);
+            let mut item = keyed(partition, &sort.unwrap_or_default());
+            item.set_text(STRIPE_EVENT, json.as_str());
+            item.set_text(PARKED_ID, parked.id.as_str());
+            self.engine.put(&ENTITLEMENTS, item, Condition::Always)
+        });
+        try_join_all(waits).await?;
+        let objects = event.objects();
+        let counts = objects
+            .iter()
+            .map(|object| self.engine.update(&ENTITLEMENTS, link_key(object), vec![Edit::Add(WAITERS, 1)], Condition::Always));
+        let links = try_join_all(counts).await?;
+        Ok(links.iter().find_map(|updated| match updated {
+            Updated::Done(item) => owner_in(item),
+            Updated::Refused(there) => there.as_deref().and_then(owner_in),
+        }))
+    }
+
+    async fn waiting_for(&self, object: &str) -> Result<Vec<Waiting>, StoreError> {
+        let items = self.all(Query::prefix(&ENTITLEMENTS, link_partition(object), WAIT)).await?;
+        let read = |item: Item| {
+            let parked = item.text(PARKED_ID).unwrap_or_default().to_owned();
+            Ok(Waiting { event: read_event(&item)?, parked })
+        };
+        items.into_iter().map(read).collect()
+    }
+}
+
+fn owner_in(item: &Item) -> Option<UserId> {
+    item.text(USER_ID).map(UserId::from)
+}
+
+fn link_partition(object: &str) -> String {
+    format!("STRIPE#{object}")
+}
+
+fn link_key(object: &str) -> Key {
+    Key { partition: link_partition(object), sort: Some(LINK.to_owned()) }
+}
+
+fn wait_key(object: &str, event: &StripeEvent) -> Key {
+    Key { partition: link_partition(object), sort: Some(format!("{WAIT}{}", event.id)) }
+}

@@ -1,0 +1,133 @@
+//! Whatever the order, the repeats, the cuts and who works at once: the same profile, subscriptions, passes and credits.
+
+use dues_processors::redrive::process_stream;
+use dues_store::Engine;
+use dues_tests::memory::Memory;
+use dues_tests::stripe::{checkout, dispute, invoice, invoice_payment, paid_later, payment_of, refund, subscription};
+use dues_tests::world::{Sent, counts, deliver, incoming};
+use fastrand::Rng;
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+use super::{USER, at, credits, rows, user};
+
+const NOW: &str = "2026-06-15T00:00:00Z";
+
+/// Half a year with Stripe, in which everything happens: two events in one second, both words for one payment, a month whose payment is refunded, a
+/// refund that fails, a dispute that is lost and one whose money comes back, a pass, a top-up that is partly refunded, one that is paid later.
+fn life() -> Vec<Sent> {
+    let u = USER;
+    let mut life = vec![
+        subscription("s-1", "created", "2026-01-01T00:00:00Z", u, "JOURNEYMAN", "incomplete", "2026-01-01T00:00:00Z"),
+        subscription("s-2", "updated", "2026-01-01T00:00:00Z", u, "JOURNEYMAN", "active", "2026-01-01T00:00:00Z"),
+        subscription("s-3", "updated", "2026-03-10T00:00:00Z", u, "SAGE", "active", "2026-03-01T00:00:00Z"),
+        subscription("s-4", "updated", "2026-05-01T00:00:05Z", u, "SAGE", "past_due", "2026-05-01T00:00:00Z"),
+        checkout("c-1", "2026-02-05T00:00:00Z", u, "CREDITS", 1000, "pi_top", "paid"),
+        refund("r-1", "created", "2026-02-06T00:00:00Z", "re_1", "pi_top", 500, "succeeded"),
+        checkout("c-2", "2026-02-07T00:00:00Z", u, "CREDITS", 500, "pi_slow", "unpaid"),
+        paid_later("c-3", "2026-02-09T00:00:00Z", u, "CREDITS", 500, "pi_slow"),
+        checkout("c-4", "2026-04-01T00:00:00Z", u, "FOUNDING_MEMBER", 19900, "pi_pass", "paid"),
+        dispute("d-1", "created", "2026-04-20T00:00:00Z", "pi_pass", "needs_response"),
+        dispute("d-2", "closed", "2026-04-25T00:00:00Z", "pi_pass", "lost"),
+        dispute("d-3", "funds_reinstated", "2026-05-02T00:00:00Z", "pi_pass", "lost"),
+        refund("r-2", "created", "2026-03-20T00:00:00Z", "re_2", &payment_of(u, "2026-02-01T00:00:00Z"), 1500, "succeeded"),
+        refund("r-3", "created", "2026-03-21T00:00:00Z", "re_3", &payment_of(u, "2026-03-01T00:00:00Z"), 1500, "pending"),
+        refund("r-4", "failed", "2026-03-22T00:00:00Z", "re_3", &payment_of(u, "2026-03-01T00:00:00Z"), 1500, "failed"),
+        dispute("d-4", "closed", "2026-05-10T00:00:00Z", &payment_of(u, "2026-04-01T00:00:00Z"), "lost"),
+    ];
+    for (n, month) in (1..5).map(|month| (month, format!("2026-{month:02}-01T00:00:00Z"))) {
+        let paid = format!("2026-{n:02}-01T00:00:03Z");
+        life.push(invoice(&format!("i-{n}"), "paid", &paid, USER, &month));
+        life.push(invoice(&format!("j-{n}"), "payment_succeeded", &paid, USER, &month));
+        life.push(invoice_payment(&format!("p-{n}"), &paid, USER, &month));
+    }
+    life
+}
+
+/// January and March as JOURNEYMAN (March's invoice came before the change to SAGE): 5 and 5. February was refunded, April's payment disputed and lost.
+/// Half of a top-up and the whole of another: 10 and 10. The pass since April: 15 for April, May and June.
+const CREDITS: i64 = 5 + 5 + 10 + 10 + 3 * 15;
+
+async fn expected() -> BTreeMap<String, Value> {
+    let engine = Memory::default();
+    let context = at(&engine, NOW);
+    let fates = deliver(&context, &life(), 1).await;
+    assert_eq!((counts(&fates).failed, context.store.parked().await.unwrap()), (0, vec![]));
+    assert_eq!(credits(&context.store).await, CREDITS);
+    rows(&engine).await
+}
+
+#[tokio::test]
+async fn half_a_year_in_its_own_order() {
+    let rows = expected().await;
+    let keys: Vec<&str> = rows.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["CREDITS#BALANCE", "FOUNDER#FOUNDING_MEMBER", "PROFILE#u-1", "SUBSCRIPTION#sub_u-1"]);
+    assert_eq!((&rows["PROFILE#u-1"]["tier"], &rows["SUBSCRIPTION#sub_u-1"]["status"]), (&"SAGE".into(), &"past_due".into()));
+    assert_eq!(rows["CREDITS#BALANCE"]["expiresAt"], Value::Null, "a pass brings more every month");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn order_repeats_and_cuts_do_not_matter(
+        order in Just(life()).prop_shuffle(), repeats in proptest::collection::vec(0..28_usize, 0..12), cut in 1..12_usize,
+    ) {
+        let mut order = order;
+        for (n, repeat) in repeats.into_iter().enumerate() {
+            let again = order[repeat % order.len()].clone();
+            order.insert((n * 7) % order.len(), again);
+        }
+        runtime().block_on(async {
+            let engine = Memory::default();
+            let context = at(&engine, NOW);
+            let fates = deliver(&context, &order, cut).await;
+            prop_assert_eq!(counts(&fates).failed, 0);
+            prop_assert_eq!(context.store.parked().await.unwrap(), vec![], "everything has found its user");
+            prop_assert_eq!(credits(&context.store).await, CREDITS);
+            prop_assert_eq!(rows(&engine).await, expected().await);
+            Ok(())
+        })?;
+    }
+}
+
+/// Several workers at once, each with its own part of the events, all of one user: on every engine.
+async fn at_once<E: Engine>(engine: E) {
+    let expected = expected().await;
+    let mut die = Rng::with_seed(11);
+    let mut events = life();
+    die.shuffle(&mut events);
+    let work = |part: Vec<Sent>| {
+        let context = at(&engine, NOW);
+        async move {
+            let records: Vec<_> = part.iter().enumerate().map(|(n, (_, record))| incoming(record, n)).collect();
+            // What fails, because others were always faster, is delivered again.
+            for _ in 0..50 {
+                let report = process_stream(&context, "stripe", &records).await.unwrap();
+                if report.first_failure().is_none() {
+                    return;
+                }
+            }
+            panic!("never got through");
+        }
+    };
+    // Each event goes to two of the four workers.
+    let parts = (0..4).map(|n| events.iter().enumerate().filter(|(i, _)| i % 4 == n || i % 3 == n).map(|(_, sent)| sent.clone()).collect());
+    let workers: Vec<_> = parts.map(|part: Vec<Sent>| tokio::spawn(work(part))).collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let context = at(&engine, NOW);
+    assert_eq!(context.store.parked().await.unwrap(), vec![]);
+    assert_eq!(credits(&context.store).await, CREDITS);
+    assert_eq!(rows(&engine).await, expected);
+    let book = context.store.entitlement_book(&user()).await.unwrap();
+    assert_eq!(book.facts.len(), life().len());
+}
+
+on_engines! { at_once, }

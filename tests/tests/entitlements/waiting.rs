@@ -1,0 +1,83 @@
+//! Events that name no user find theirs, whichever comes first.
+
+use dues_events::PlanTier;
+use dues_processors::Fate;
+use dues_processors::redrive::{process_stream, redrive};
+use dues_store::Engine;
+use dues_store::table::{ENTITLEMENTS, PARKED};
+use dues_tests::stripe::{checkout, dispute, refund, subscription};
+use dues_tests::world::{all, deliver, incoming};
+
+use super::{USER, at, credits, tier, user};
+
+on_engines! {
+    who_comes_too_early_is_parked_and_goes_through_by_itself,
+    a_chain_of_objects_leads_to_the_user,
+    a_redriven_event_without_a_user_stays_parked,
+    both_at_once_never_miss_each_other,
+}
+
+const NOW: &str = "2026-02-01T00:00:00Z";
+
+async fn waits<E: Engine>(engine: &E) -> usize {
+    all(engine, &ENTITLEMENTS).await.iter().filter(|item| item.text("SK").unwrap().starts_with("WAIT#")).count()
+}
+
+async fn who_comes_too_early_is_parked_and_goes_through_by_itself<E: Engine>(engine: E) {
+    let context = at(&engine, NOW);
+    let early = refund("e-1", "created", NOW, "re_1", "pi_1", 500, "succeeded");
+    assert_eq!(deliver(&context, std::slice::from_ref(&early), 1).await, [Fate::Parked]);
+    assert_eq!(deliver(&context, std::slice::from_ref(&early), 1).await, [Fate::Parked], "told again, it waits on");
+    let parked = context.store.parked().await.unwrap();
+    assert_eq!((parked.len(), parked[0].code.as_str(), parked[0].event_id.as_deref()), (1, "unknown_user", Some("e-1")));
+    assert_eq!(parked[0].reason, "nobody has told yet whose pi_1, ch_pi_1 is: it goes through by itself when somebody does");
+    let bought = checkout("e-2", NOW, USER, "CREDITS", 1000, "pi_1", "paid");
+    assert_eq!(deliver(&context, &[bought], 1).await, [Fate::Applied]);
+    assert_eq!(credits(&context.store).await, 10, "half of it went back before anybody knew whose it was");
+    assert_eq!((all(&engine, &PARKED).await.len(), waits(&engine).await), (0, 0), "nothing waits any more");
+    assert_eq!(deliver(&context, &[early], 1).await, [Fate::Duplicate]);
+}
+
+/// A dispute that names only a charge; the refund that names the charge and its payment; the checkout that names the payment and its user.
+async fn a_chain_of_objects_leads_to_the_user<E: Engine>(engine: E) {
+    let context = at(&engine, NOW);
+    let (stream, mut only_charge) = dispute("e-1", "closed", NOW, "pi_1", "lost");
+    only_charge["data"]["object"]["payment_intent"] = serde_json::Value::Null;
+    let chain = [
+        (stream, only_charge),
+        refund("e-2", "created", NOW, "re_1", "pi_1", 100, "pending"),
+        checkout("e-3", NOW, USER, "CREDITS", 500, "pi_1", "paid"),
+    ];
+    assert_eq!(deliver(&context, &chain, 1).await, [Fate::Parked, Fate::Parked, Fate::Applied]);
+    assert_eq!((credits(&context.store).await, waits(&engine).await), (0, 0));
+    assert_eq!(context.store.entitlement_book(&user()).await.unwrap().facts.len(), 3);
+    assert_eq!(context.store.parked().await.unwrap(), vec![]);
+}
+
+async fn a_redriven_event_without_a_user_stays_parked<E: Engine>(engine: E) {
+    let context = at(&engine, NOW);
+    deliver(&context, &[refund("e-1", "created", NOW, "re_1", "pi_1", 500, "succeeded")], 1).await;
+    let parked = context.store.parked().await.unwrap().remove(0);
+    assert_eq!(redrive(&context, &parked).await.unwrap(), Fate::Parked);
+    assert_eq!(context.store.parked().await.unwrap(), [parked]);
+}
+
+async fn both_at_once_never_miss_each_other<E: Engine>(engine: E) {
+    for n in 0..20 {
+        let payment = format!("pi_{n}");
+        let lost = dispute(&format!("d-{n}"), "closed", NOW, &payment, "lost");
+        let pass = checkout(&format!("c-{n}"), NOW, USER, "GUILD_BUILDER", 99900, &payment, "paid");
+        let tell = |(_, record): dues_tests::world::Sent| {
+            let context = at(&engine, NOW);
+            tokio::spawn(async move { process_stream(&context, "stripe", &[incoming(&record, 0)]).await.unwrap().fates.remove(0) })
+        };
+        let fates = futures::future::join_all([tell(lost), tell(pass)]).await;
+        assert!(fates.iter().all(|fate| matches!(fate.as_ref().unwrap(), Fate::Applied | Fate::Parked)), "{fates:?}");
+        let context = at(&engine, NOW);
+        assert_eq!((tier(&context.store).await, credits(&context.store).await), (PlanTier::Free, 0), "round {n}");
+        assert_eq!((context.store.parked().await.unwrap(), waits(&engine).await), (vec![], 0), "round {n}");
+    }
+    let context = at(&engine, NOW);
+    deliver(&context, &[subscription("s", "created", NOW, USER, "SAGE", "active", NOW)], 1).await;
+    assert_eq!(tier(&context.store).await, PlanTier::Sage);
+}
