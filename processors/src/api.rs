@@ -1,8 +1,11 @@
-//! The REST commands, for any server: `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`.
+//! The REST API, for any server: commands, `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`, and what a user may use,
+//! `GET /{user_id}/access`, `GET /{user_id}/credits`, `GET /{user_id}/credits/ledger`, `POST /{user_id}/credits/consume`.
 //!
 //! Who may ask is for whoever stands in front to find out: a request that comes here is carried out.
 
 pub mod http_api;
+
+mod entitlements;
 mod path;
 
 use dues_events::collect::Reason;
@@ -16,7 +19,8 @@ use crate::collections::commands::{Command, Reply, command};
 use crate::collections::{Collector, Outcome, Visit};
 use crate::fields::Fields;
 use crate::gateway::Gateway;
-use path::{Route, Verb, route};
+pub use entitlements::{balance_json, movement_json};
+use path::{CommandRoute, Route, Verb, route};
 
 /// The one method of every command.
 const METHOD: &str = "POST";
@@ -28,6 +32,8 @@ pub struct Request<'a> {
     pub method: &'a str,
     /// The path, percent-encoded, without a query.
     pub path: &'a str,
+    /// What stands behind the question mark, percent-encoded.
+    pub query: &'a str,
     /// A JSON object; nothing is as good as an empty one.
     pub body: &'a [u8],
 }
@@ -64,25 +70,34 @@ pub async fn handle<E: Engine, G: Gateway>(collector: &Collector<E, G>, request:
         Ok(route) => route,
         Err(message) => return told(request, None, Response::error(404, "no_such_path", message)),
     };
-    let response = if request.method == METHOD {
-        run(collector, &route, request.body).await
+    let allowed = match &route {
+        Route::Command(_) => METHOD,
+        Route::Entitlement(_, asked) => asked.method(),
+    };
+    let response = if request.method != allowed {
+        let refused = Response::error(405, "method_not_allowed", format!("the only method here is {allowed}"));
+        Response { allow: Some(allowed), ..refused }
     } else {
-        let refused = Response::error(405, "method_not_allowed", format!("the only method here is {METHOD}"));
-        Response { allow: Some(METHOD), ..refused }
+        match &route {
+            Route::Command(route) => run(collector, route, request.body).await,
+            Route::Entitlement(user, asked) => entitlements::answer(&collector.store, user, *asked, request).await,
+        }
     };
     told(request, Some(&route), response)
 }
 
 /// Says in the log what was answered.
 fn told(request: Request<'_>, route: Option<&Route>, response: Response) -> Response {
-    let verb = route.map_or("", |route| route.verb.name());
-    let user = route.map_or("", |route| route.user.as_str());
-    let subscription = route.map_or("", |route| route.id.as_str());
+    let (verb, user, subscription) = match route {
+        Some(Route::Command(route)) => (route.verb.name(), route.user.as_str(), route.id.as_str()),
+        Some(Route::Entitlement(user, asked)) => (asked.name(), user.as_str(), ""),
+        None => ("", "", ""),
+    };
     tracing::info!(method = request.method, verb, user, subscription, status = response.status, "api");
     response
 }
 
-async fn run<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Route, body: &[u8]) -> Response {
+async fn run<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &CommandRoute, body: &[u8]) -> Response {
     let asked = match read_command(route.verb, body) {
         Ok(asked) => asked,
         Err(error) => return Response::error(422, "invalid_field", error.to_string()),
@@ -125,7 +140,7 @@ fn changed(verb: Verb, record: &Record) -> &'static str {
 }
 
 /// What a payment came to.
-async fn paid<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Route, outcome: Outcome) -> Response {
+async fn paid<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &CommandRoute, outcome: Outcome) -> Response {
     let (status, name, doubt) = match outcome {
         Outcome::Sent => (202, "sent", None),
         Outcome::Left(Reason::InFlight) => (202, "in_flight", None),
@@ -178,7 +193,7 @@ fn left(reason: &Reason) -> Response {
     Response::error(status, reason.code(), reason.to_string())
 }
 
-fn rejected(route: &Route, rejection: &Rejection) -> Response {
+fn rejected(route: &CommandRoute, rejection: &Rejection) -> Response {
     match rejection {
         Rejection::UnknownUser(_) | Rejection::UnknownSubscription(_) | Rejection::WrongUser(_) => not_found(route),
         Rejection::DifferentContent
@@ -199,7 +214,7 @@ fn conflict(rejection: &Rejection) -> Response {
 }
 
 /// The same for what is not there and for what is somebody else's: nobody learns which.
-fn not_found(route: &Route) -> Response {
+fn not_found(route: &CommandRoute) -> Response {
     Response::error(404, "not_found", format!("user {} has no subscription {}", route.user, route.id))
 }
 

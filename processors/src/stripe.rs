@@ -12,6 +12,7 @@ use dues_events::wire::stripe::{decode, peek};
 use dues_store::entitlements::Waiting;
 use dues_store::parked::Parked;
 use dues_store::{Engine, StoreError};
+use futures::future::join_all;
 use futures::stream::{StreamExt as _, iter};
 use std::collections::HashMap;
 
@@ -35,6 +36,8 @@ pub async fn stripe<E: Engine>(context: &Context<E>, batch: KinesisEvent) -> Kin
 struct Letter {
     place: usize,
     event: StripeEvent,
+    /// It was parked by an earlier delivery, until its user would be known.
+    waited: bool,
 }
 
 /// Runs a batch of events.
@@ -43,7 +46,7 @@ pub async fn stripe_worker<E: Engine>(context: &Context<E>, records: &[Incoming]
     let mut letters = Vec::with_capacity(records.len());
     for (place, record) in records.iter().enumerate() {
         match read(&record.data) {
-            Ok(Some(event)) => letters.push(Letter { place, event }),
+            Ok(Some(event)) => letters.push(Letter { place, event, waited: false }),
             Ok(None) => fates[place] = Some(Fate::Skipped),
             Err(error) => fates[place] = Some(put_aside(context, record, "malformed", error.to_string()).await),
         }
@@ -89,15 +92,11 @@ async fn by_user<E: Engine>(
     fates: &mut [Option<Fate>],
 ) -> (Lanes, Vec<Letter>) {
     let (mut lanes, mut strays) = (Lanes::new(), Vec::new());
-    let named = letters.into_iter().map(|letter| async {
-        let user = match letter.event.user() {
-            Some(user) => Ok(Some(user.clone())),
-            None => context.store.owner(&letter.event).await,
-        };
-        (letter, user)
-    });
-    let mut found: Vec<_> = iter(named).buffered(context.parallel.max(1)).collect().await;
-    for (letter, user) in found.drain(..) {
+    let mut found = Vec::with_capacity(letters.len());
+    for some in chunks(letters, context.parallel) {
+        found.extend(join_all(some.into_iter().map(|letter| whose(context, letter))).await);
+    }
+    for (letter, user) in found {
         match user {
             Ok(Some(user)) => lanes.entry(user).or_default().push(letter),
             Ok(None) => strays.push(letter),
@@ -107,6 +106,39 @@ async fn by_user<E: Engine>(
     (lanes, strays)
 }
 
+/// Finds out whose an event is, and whether it was waiting to know.
+async fn whose<E: Engine>(context: &Context<E>, mut letter: Letter) -> (Letter, Result<Option<UserId>, StoreError>) {
+    if let Some(user) = letter.event.user() {
+        let user = user.clone();
+        return (letter, Ok(Some(user)));
+    }
+    let owner = match context.store.owner(&letter.event).await {
+        Ok(owner) => owner,
+        Err(error) => return (letter, Err(error)),
+    };
+    if owner.user.is_some() && owner.was_waited_for {
+        match context.store.is_parked(STREAM, &parked_id(&letter.event)).await {
+            Ok(waited) => letter.waited = waited,
+            Err(error) => return (letter, Err(error)),
+        }
+    }
+    (letter, Ok(owner.user))
+}
+
+fn chunks<T>(mut all: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut cut = Vec::new();
+    while !all.is_empty() {
+        let rest = all.split_off(all.len().min(size.max(1)));
+        cut.push(std::mem::replace(&mut all, rest));
+    }
+    cut
+}
+
+/// However often it is delivered, and by whichever door, an event waits once.
+fn parked_id(event: &StripeEvent) -> String {
+    Parked::id_of(STREAM, event.id.as_str().as_bytes())
+}
+
 async fn run_lane<E: Engine>(context: &Context<E>, records: &[Incoming], user: UserId, lane: Vec<Letter>) -> Vec<(usize, Fate)> {
     let events: Vec<StripeEvent> = lane.iter().map(|letter| letter.event.clone()).collect();
     let told = tell(&context.store, &user, &events).await;
@@ -114,8 +146,8 @@ async fn run_lane<E: Engine>(context: &Context<E>, records: &[Incoming], user: U
     for (n, letter) in lane.iter().enumerate() {
         let fate = match &told {
             Ok(told) => match told.get(n) {
-                Some(Told::Applied) | None => Fate::Applied,
-                Some(Told::Duplicate) => Fate::Duplicate,
+                Some(Told::Applied) | None => waits_no_more(context, letter, Fate::Applied).await,
+                Some(Told::Duplicate) => waits_no_more(context, letter, Fate::Duplicate).await,
                 Some(Told::Different) => {
                     let reason = format!("event {} is known with other content", letter.event.id);
                     put_aside(context, &records[letter.place], "different_content", reason).await
@@ -128,13 +160,25 @@ async fn run_lane<E: Engine>(context: &Context<E>, records: &[Incoming], user: U
     fates
 }
 
+/// Takes an event out of the parked ones that has gone through after all.
+async fn waits_no_more<E: Engine>(context: &Context<E>, letter: &Letter, fate: Fate) -> Fate {
+    if !letter.waited {
+        return fate;
+    }
+    let waiting = Waiting { event: letter.event.clone(), parked: parked_id(&letter.event) };
+    match context.store.engine.transact(waiting.done(STREAM)).await {
+        Ok(_) => fate,
+        Err(error) => Fate::Failed(error.to_string()),
+    }
+}
+
 /// Lets an event wait until somebody tells whose it is.
 async fn wait<E: Engine>(context: &Context<E>, record: &Incoming, event: &StripeEvent) -> Fate {
     let objects = event.objects().join(", ");
     let reason = format!("nobody has told yet whose {objects} is: it goes through by itself when somebody does");
     let parked = Parked {
         stream: STREAM.to_owned(),
-        id: Parked::id_of(STREAM, &record.data),
+        id: parked_id(event),
         code: UNKNOWN_USER.to_owned(),
         reason,
         event_id: Some(event.id.to_string()),

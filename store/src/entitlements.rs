@@ -6,7 +6,7 @@
 
 mod links;
 
-pub use links::{Linked, Waiting};
+pub use links::{Linked, Owner, Waiting};
 
 use dues_events::attr::{FACTS, PK, PLACE, SEEN_AT, SK, STANDING, STRIPE_EVENT, TOLD_AT, VERSION};
 use dues_events::credits::{MOVEMENT_TYPE, partition};

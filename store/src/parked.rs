@@ -104,6 +104,14 @@ impl<E: Engine> Store<E> {
         Ok(all)
     }
 
+    /// Whether a record is parked.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn is_parked(&self, stream: &str, id: &str) -> Result<bool, StoreError> {
+        Ok(self.engine.get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) }).await?.is_some())
+    }
+
     /// The parked records of a stream that have that code.
     ///
     /// # Errors

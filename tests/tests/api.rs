@@ -48,7 +48,7 @@ impl Office {
     }
 
     async fn send(&self, method: &str, path: &str, body: &str) -> Response {
-        handle(&self.collector, Request { method, path, body: body.as_bytes() }).await
+        handle(&self.collector, Request { method, path, query: "", body: body.as_bytes() }).await
     }
 
     fn path(&self, verb: &str) -> String {
@@ -129,7 +129,7 @@ async fn a_debit_whose_answer_is_not_known_is_accepted_and_says_so() {
     let collector = Collector::new(store(office.engine.clone()), Silent);
     let path = office.path("pay");
     for reason in ["no answer within 10 s", "still no answer"] {
-        let response = handle(&collector, Request { method: "POST", path: &path, body: b"" }).await;
+        let response = handle(&collector, Request { method: "POST", path: &path, query: "", body: b"" }).await;
         assert_eq!(told(&response), (202, "in_doubt", "ACHSENT"));
         assert_eq!(response.body["in_doubt"], json!(reason));
     }
@@ -260,7 +260,7 @@ async fn a_store_that_does_not_answer_is_told_apart_from_one_that_cannot() {
     let engine = Faulty::after(office.engine.clone(), 0);
     let collector = Collector::new(store(engine.clone()), Sandbox::new(store(engine), Odds::NONE));
     for verb in ["pay", "waive"] {
-        let response = handle(&collector, Request { method: "POST", path: &office.path(verb), body: b"" }).await;
+        let response = handle(&collector, Request { method: "POST", path: &office.path(verb), query: "", body: b"" }).await;
         assert_eq!(error(&response), (503, "unavailable"));
         assert!(!message(&response).contains("plug"), "that is for the log: {response:?}");
     }

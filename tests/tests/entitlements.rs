@@ -28,8 +28,12 @@ macro_rules! on_engines {
     };
 }
 
+#[path = "entitlements/answers.rs"]
+mod answers;
 #[path = "entitlements/any_order.rs"]
 mod any_order;
+#[path = "entitlements/crash.rs"]
+mod crash;
 #[path = "entitlements/rules.rs"]
 mod rules;
 #[path = "entitlements/waiting.rs"]

@@ -18,6 +18,9 @@ use crate::gateway::Gateway;
 pub struct HttpApiRequest {
     /// The path; an HTTP API has decoded it, a function URL has not.
     pub raw_path: String,
+    /// What stands behind the question mark.
+    #[serde(default)]
+    pub raw_query_string: String,
     /// Where it came in.
     pub request_context: RequestContext,
     /// The body; base64 when it says so.
@@ -70,7 +73,8 @@ pub async fn http_api<E: Engine, G: Gateway>(collector: &Collector<E, G>, reques
         false => body.into_bytes(),
     };
     let path = without_stage(&request.raw_path, request.request_context.stage.as_deref());
-    handle(collector, Request { method: &request.request_context.http.method, path, body: &body }).await.into()
+    let query = &request.raw_query_string;
+    handle(collector, Request { method: &request.request_context.http.method, path, query, body: &body }).await.into()
 }
 
 fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> &'a str {

@@ -6,7 +6,48 @@ use crate::fields::LONGEST_ID;
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Route {
+pub(super) enum Route {
+    /// To do something with a billing record.
+    Command(CommandRoute),
+    /// What a user may use.
+    Entitlement(UserId, Asked),
+}
+
+/// What is asked about a user's entitlements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Access,
+    Credits,
+    Ledger,
+    Consume,
+}
+
+impl Asked {
+    /// All of them, the longest path first.
+    const ALL: [Self; 4] = [Self::Ledger, Self::Consume, Self::Credits, Self::Access];
+
+    /// The end of its path.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Credits => "credits",
+            Self::Ledger => "credits/ledger",
+            Self::Consume => "credits/consume",
+        }
+    }
+
+    /// Its one method.
+    pub(super) fn method(self) -> &'static str {
+        match self {
+            Self::Access | Self::Credits | Self::Ledger => "GET",
+            Self::Consume => "POST",
+        }
+    }
+}
+
+/// A command, and which record it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CommandRoute {
     pub(super) user: UserId,
     pub(super) id: SubscriptionId,
     pub(super) verb: Verb,
@@ -41,19 +82,31 @@ impl Verb {
 /// Reads a path, from its end: API Gateway decodes some paths before they come here, and a user id may hold a slash then.
 pub(super) fn route(path: &str) -> Result<Route, String> {
     let verbs = VERBS.map(Verb::name).join("|");
-    let unknown = || format!("the paths here are /{{user_id}}/subscriptions/{{subscription_id}}/{{{verbs}}}");
-    let mut segments = path.strip_prefix('/').ok_or_else(unknown)?.rsplitn(4, '/');
+    let asked = Asked::ALL.map(Asked::name).join("|");
+    let unknown = || format!("the paths here are /{{user_id}}/subscriptions/{{subscription_id}}/{{{verbs}}} and /{{user_id}}/{{{asked}}}");
+    let path = path.strip_prefix('/').ok_or_else(unknown)?;
+    for asked in Asked::ALL {
+        if let Some(user) = path.strip_suffix(asked.name()).and_then(|user| user.strip_suffix('/')) {
+            return Ok(Route::Entitlement(decoded(user).ok_or_else(unknown)?.into(), asked));
+        }
+    }
+    let mut segments = path.rsplitn(4, '/');
     let (Some(verb), Some(id), Some("subscriptions"), Some(user)) = (segments.next(), segments.next(), segments.next(), segments.next())
     else {
         return Err(unknown());
     };
     let verb = VERBS.into_iter().find(|known| known.name() == verb).ok_or_else(unknown)?;
     let (user, id) = (decoded(user).ok_or_else(unknown)?, decoded(id).ok_or_else(unknown)?);
-    Ok(Route { user: user.into(), id: id.into(), verb })
+    Ok(Route::Command(CommandRoute { user: user.into(), id: id.into(), verb }))
 }
 
-/// An id without its percent-encoding. A `%` that encodes nothing stands for itself: it was decoded before.
+/// An id without its percent-encoding.
 fn decoded(segment: &str) -> Option<String> {
+    decoded_text(segment).filter(|id| (1..=LONGEST_ID).contains(&id.len()))
+}
+
+/// A text without its percent-encoding. A `%` that encodes nothing stands for itself: it was decoded before.
+pub(super) fn decoded_text(segment: &str) -> Option<String> {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -62,7 +115,7 @@ fn decoded(segment: &str) -> Option<String> {
         out.push(encoded.unwrap_or(byte));
         at += if encoded.is_some() { 3 } else { 1 };
     }
-    String::from_utf8(out).ok().filter(|id| (1..=LONGEST_ID).contains(&id.len()))
+    String::from_utf8(out).ok()
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -75,7 +128,10 @@ mod tests {
 
     #[test]
     fn paths_and_what_they_ask_for() {
-        let ids = |path: &str| route(path).map(|route| (route.user.to_string(), route.id.to_string(), route.verb)).ok();
+        let ids = |path: &str| match route(path) {
+            Ok(Route::Command(route)) => Some((route.user.to_string(), route.id.to_string(), route.verb)),
+            Ok(Route::Entitlement(..)) | Err(_) => None,
+        };
         let some = |user: &str, id: &str, verb| Some((user.to_owned(), id.to_owned(), verb));
         assert_eq!(ids("/u-1/subscriptions/s-1/pay"), some("u-1", "s-1", Verb::Pay));
         assert_eq!(ids("/auth0%7Cabc%2fd/subscriptions/s%20%C3%A4/pause"), some("auth0|abc/d", "s ä", Verb::Pause));
@@ -101,5 +157,16 @@ mod tests {
         ] {
             assert_eq!(ids(no), None, "{no}");
         }
+    }
+
+    #[test]
+    fn paths_that_ask_what_a_user_may_use() {
+        for asked in Asked::ALL {
+            let user = |path: &str| route(&format!("{path}/{}", asked.name()));
+            assert_eq!(user("/u-1"), Ok(Route::Entitlement("u-1".into(), asked)));
+            assert_eq!(user("/auth0%7Cabc%2fd"), Ok(Route::Entitlement("auth0|abc/d".into(), asked)));
+            assert!(user("").is_err() && user("/").is_err());
+        }
+        assert!(route("/u-1/credits/spend").is_err() && route("/access").is_err() && route("/u-1/Access").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Whose a Stripe object is. A refund names a payment and no user: the event of that payment has told whose it is, or will.
 //!
-//! Both meet in one row for each object: who tells whose it is learns from the same write whether somebody waits, and who waits learns
-//! whether it has been told meanwhile. So nobody waits for something that has happened.
+//! Both meet in one row for each object. Who tells whose it is learns from the same write whether somebody waits; who waits says so first,
+//! and looks again in the end. So nobody waits for something that has happened.
 
 use dues_events::attr::{PARKED_ID, STRIPE_EVENT, USER_ID, WAITERS};
 use dues_events::stripe::StripeEvent;
@@ -18,6 +18,15 @@ use crate::table::{ENTITLEMENTS, PARKED};
 const LINK: &str = "LINK";
 /// What starts the sort key of an event that waits.
 const WAIT: &str = "WAIT#";
+
+/// Whose an event is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Who, if somebody has told.
+    pub user: Option<UserId>,
+    /// Whether events have ever waited for one of its objects: it may have been one of them.
+    pub was_waited_for: bool,
+}
 
 /// What became of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +62,10 @@ impl<E: Engine> Store<E> {
     ///
     /// # Errors
     /// What the engine could not do.
-    pub async fn owner(&self, event: &StripeEvent) -> Result<Option<UserId>, StoreError> {
+    pub async fn owner(&self, event: &StripeEvent) -> Result<Owner, StoreError> {
         let reads = event.objects().into_iter().map(|object| self.engine.get(&ENTITLEMENTS, link_key(object)));
-        Ok(try_join_all(reads).await?.iter().flatten().find_map(owner_in))
+        let links: Vec<Item> = try_join_all(reads).await?.into_iter().flatten().collect();
+        Ok(Owner { user: links.iter().find_map(owner_in), was_waited_for: links.iter().any(has_waiters) })
     }
 
     /// Notes whose an object is, unless it is somebody's already.
@@ -70,19 +80,21 @@ impl<E: Engine> Store<E> {
             Updated::Refused(there) => there,
         };
         let owner = there.as_deref().and_then(owner_in).unwrap_or_else(|| user.clone());
-        let has_waiters = there.and_then(|item| item.get(WAITERS).and_then(Value::as_u64)).is_some_and(|waiters| waiters > 0);
-        let waiting = if has_waiters && owner == *user { self.waiting_for(object).await? } else { Vec::new() };
+        let waiting =
+            if there.as_deref().is_some_and(has_waiters) && owner == *user { self.waiting_for(object).await? } else { Vec::new() };
         Ok(Linked { user: owner, waiting })
     }
 
-    /// Lets an event wait for all of its objects. Gives the owner of one, if that has been told meanwhile.
+    /// Lets an event wait for all of its objects, visible among the parked records. Gives the owner of one, if that has been told meanwhile.
     ///
     /// # Errors
     /// What the engine could not do.
     pub async fn wait_for_owner(&self, event: &StripeEvent, parked: &Parked) -> Result<Option<UserId>, StoreError> {
-        self.park(parked).await?;
+        let objects = event.objects();
+        let count = |object: &&str| self.engine.update(&ENTITLEMENTS, link_key(object), vec![Edit::Add(WAITERS, 1)], Condition::Always);
+        try_join_all(objects.iter().map(count)).await?;
         let json = event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?;
-        let waits = event.objects().into_iter().map(|object| {
+        let waits = objects.into_iter().map(|object| {
             let Key { partition, sort } = wait_key(object, event);
             let mut item = keyed(partition, &sort.unwrap_or_default());
             item.set_text(STRIPE_EVENT, json.as_str());
@@ -90,15 +102,9 @@ impl<E: Engine> Store<E> {
             self.engine.put(&ENTITLEMENTS, item, Condition::Always)
         });
         try_join_all(waits).await?;
-        let objects = event.objects();
-        let counts = objects
-            .iter()
-            .map(|object| self.engine.update(&ENTITLEMENTS, link_key(object), vec![Edit::Add(WAITERS, 1)], Condition::Always));
-        let links = try_join_all(counts).await?;
-        Ok(links.iter().find_map(|updated| match updated {
-            Updated::Done(item) => owner_in(item),
-            Updated::Refused(there) => there.as_deref().and_then(owner_in),
-        }))
+        self.park(parked).await?;
+        // Who has told whose they are since the first of these writes may not have seen all of them.
+        self.owner(event).await.map(|owner| owner.user)
     }
 
     async fn waiting_for(&self, object: &str) -> Result<Vec<Waiting>, StoreError> {
@@ -113,6 +119,10 @@ impl<E: Engine> Store<E> {
 
 fn owner_in(item: &Item) -> Option<UserId> {
     item.text(USER_ID).map(UserId::from)
+}
+
+fn has_waiters(item: &Item) -> bool {
+    item.get(WAITERS).and_then(Value::as_u64).is_some_and(|waiters| waiters > 0)
 }
 
 fn link_partition(object: &str) -> String {

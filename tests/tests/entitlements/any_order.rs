@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 use super::{USER, at, credits, rows, user};
 
-const NOW: &str = "2026-06-15T00:00:00Z";
+pub(super) const NOW: &str = "2026-06-15T00:00:00Z";
 
 /// Half a year with Stripe, in which everything happens: two events in one second, both words for one payment, a month whose payment is refunded, a
 /// refund that fails, a dispute that is lost and one whose money comes back, a pass, a top-up that is partly refunded, one that is paid later.
-fn life() -> Vec<Sent> {
+pub(super) fn life() -> Vec<Sent> {
     let u = USER;
     let mut life = vec![
         subscription("s-1", "created", "2026-01-01T00:00:00Z", u, "JOURNEYMAN", "incomplete", "2026-01-01T00:00:00Z"),
@@ -47,9 +47,9 @@ fn life() -> Vec<Sent> {
 
 /// January and March as JOURNEYMAN (March's invoice came before the change to SAGE): 5 and 5. February was refunded, April's payment disputed and lost.
 /// Half of a top-up and the whole of another: 10 and 10. The pass since April: 15 for April, May and June.
-const CREDITS: i64 = 5 + 5 + 10 + 10 + 3 * 15;
+pub(super) const CREDITS: i64 = 5 + 5 + 10 + 10 + 3 * 15;
 
-async fn expected() -> BTreeMap<String, Value> {
+pub(super) async fn expected() -> BTreeMap<String, Value> {
     let engine = Memory::default();
     let context = at(&engine, NOW);
     let fates = deliver(&context, &life(), 1).await;
