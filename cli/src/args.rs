@@ -19,6 +19,7 @@ const EXAMPLES: &str = "Examples:
   dues demo                                          half a year of a made-up company, in seconds
   dues ingest --stream memberships members.ndjson    read membership changes from a file
   dues ingest --stream site-payments -               read settlements from standard input
+  dues ingest --stream stripe events.ndjson          read Stripe's events, in any order
   dues collect --process INITIAL                     debit what has fallen due
   dues collect --process RETRY --as-of 2026-02-09    as if it were that day
   dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  collect one record now
@@ -82,7 +83,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ingest {
-    /// The stream: site-payments or memberships.
+    /// The stream: site-payments, memberships or stripe.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(dues_processors::STREAMS))]
     pub(crate) stream: String,
     /// The file, or - for standard input.

@@ -1,10 +1,9 @@
 //! `dues ingest`: records from a file or standard input onto a durable stream, and through its handler.
 
 use chrono::TimeDelta;
-use dues_processors::redrive::release_waiting;
+use dues_processors::redrive::{parked_id, release_waiting};
 use dues_processors::{Context, Counts, Fate};
 use dues_store::embedded::{Embedded, StreamRecord};
-use dues_store::parked::Parked;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -182,13 +181,28 @@ impl Tally {
             }
             t.counts.count(&fate);
             if fate == Fate::Parked {
-                t.parked.insert(Parked::id_of(stream, &record.data));
+                t.parked.insert(parked_id(stream, &record.data));
             }
         });
     }
 
+    /// Counts those as applied that had waited for others of this run, which have let them through.
+    async fn recount(&self, context: &Context<Embedded>, stream: &str) -> Result<(), Error> {
+        for id in self.with(|t| t.parked.iter().cloned().collect::<Vec<_>>()) {
+            if !context.store.is_parked(stream, &id).await? {
+                self.with(|t| {
+                    t.parked.remove(&id);
+                    t.counts.parked -= 1;
+                    t.counts.applied += 1;
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Lets those through that had only come too early. Gives how many of them were not of this run.
     async fn release(&self, context: &Context<Embedded>, stream: &str) -> Result<u64, Error> {
+        self.recount(context, stream).await?;
         let released = release_waiting(context, stream).await?;
         Ok(self.with(|t| {
             let mut earlier = 0;

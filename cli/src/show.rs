@@ -1,37 +1,126 @@
-//! `dues show`: a member's billing records.
+//! `dues show`: a member, whole: billing records, profile, what they may use, credits, passes, subscriptions and groups.
 
-use dues_events::UserId;
-use dues_events::record::membership_status;
-use serde_json::json;
+use dues_events::entitled::{PassRow, SubscriptionRow};
+use dues_events::record::{Record, membership_status};
+use dues_events::{Balance, Item, Profile, UserId};
+use dues_processors::api::balance_json;
+use dues_processors::entitlements;
+use dues_processors::groups::{Directory as _, LocalDirectory};
+use dues_projections::access::Access;
+use dues_store::Store;
+use dues_store::embedded::Embedded;
+use serde_json::{Value, json};
 use std::path::Path;
 
 use crate::args::Show;
 use crate::output::{self, Error};
 
+/// Everything about a member.
+struct Member {
+    user: UserId,
+    records: Vec<Record>,
+    profile: Profile,
+    access: Access,
+    credits: Balance,
+    passes: Vec<PassRow>,
+    subscriptions: Vec<SubscriptionRow>,
+    groups: Vec<String>,
+}
+
 pub(crate) async fn run(data: &Path, args: &Show) -> Result<(), Error> {
     let store = output::open_existing(data)?;
-    let records = store.list_by_user_id(&UserId::from(args.user.as_str())).await?;
-    let status = membership_status(&records);
-    if args.json {
-        let subscriptions: Vec<_> = records.iter().map(output::record_json).collect();
-        return output::json(&json!({ "user_id": args.user, "status": status, "subscriptions": subscriptions }));
+    let member = Member::read(&store, UserId::from(args.user.as_str())).await?;
+    if args.json { output::json(&member.json()) } else { member.print() }
+}
+
+impl Member {
+    async fn read(store: &Store<Embedded>, user: UserId) -> Result<Self, Error> {
+        // Somebody without credits has none; looking does not make a row.
+        let credits = match store.balance(&user).await? {
+            Some(_) => entitlements::credits(store, &user).await?,
+            None => Balance::new(user.clone(), store.clock.now()),
+        };
+        let groups = LocalDirectory::new(store.engine.clone()).groups_of(&user, None).await;
+        Ok(Self {
+            records: store.list_by_user_id(&user).await?,
+            profile: store.profile(&user).await?.unwrap_or_else(|| Profile::new(user.clone())),
+            access: entitlements::access(store, &user).await?,
+            credits,
+            passes: store.founder_passes(&user).await?,
+            subscriptions: store.subscriptions(&user).await?,
+            groups: groups.map_err(|error| Error::Said(format!("groups of {user}: {error}")))?.groups,
+            user,
+        })
     }
-    output::text(&format!("{}: {status}", args.user))?;
-    if records.is_empty() {
-        return output::text("no billing records");
+
+    fn json(&self) -> Value {
+        let plain = |items: Vec<Item>| -> Vec<Value> { items.iter().map(Item::to_json).collect() };
+        json!({
+            "user_id": self.user.as_str(),
+            "status": membership_status(&self.records),
+            "subscriptions": self.records.iter().map(output::record_json).collect::<Vec<_>>(),
+            "profile": {
+                "tier": self.profile.tier.as_str(),
+                "provider": self.profile.provider.map(|provider| provider.as_str()),
+                "duesTier": self.profile.dues.as_ref().map(|dues| dues.tier.as_str()),
+                "duesUntil": self.profile.dues.as_ref().map(|dues| dues.until.text()),
+                "updatedAt": self.profile.updated_at.as_ref().map(|at| at.text()),
+            },
+            "access": {
+                "tier": self.access.tier.as_str(),
+                "source": self.access.source.as_str(),
+                "until": self.access.until.as_ref().map(|until| until.text()),
+                "why": self.access.why,
+            },
+            "credits": balance_json(&self.credits),
+            "founder_passes": plain(self.passes.iter().map(PassRow::to_item).collect()),
+            "stripe_subscriptions": plain(self.subscriptions.iter().map(SubscriptionRow::to_item).collect()),
+            "groups": self.groups,
+        })
     }
-    let mut table = output::table(["due", "status", "amount", "tier", "transaction", "error", "process", "subscription"]);
-    for record in &records {
-        table.add_row([
-            record.billing_date.at().format("%Y-%m-%d").to_string(),
-            output::status_text(record),
-            record.plan.amount.to_string(),
-            record.plan.tier.as_str().to_owned(),
-            record.state.transaction_id().map(ToString::to_string).unwrap_or_default(),
-            record.state.last_failure().map(|failed| failed.failure.text().to_owned()).unwrap_or_default(),
-            record.process.as_str().to_owned(),
-            record.subscription_id.to_string(),
-        ]);
+
+    fn print(&self) -> Result<(), Error> {
+        output::text(&format!("{}: {}", self.user, membership_status(&self.records)))?;
+        self.print_records()?;
+        let provider = self.profile.provider.map_or(String::new(), |provider| format!(", signs in at {}", provider.as_str()));
+        output::text(&format!("profile   {}{provider}", self.profile.tier))?;
+        let until = self.access.until.as_ref().map_or(String::new(), |until| format!(" until {}", until.text()));
+        output::text(&format!("access    {}{until}: {}", self.access.tier, self.access.why))?;
+        output::text(&format!("credits   {}{}", self.credits.balance, self.credit_times()))?;
+        for pass in &self.passes {
+            output::text(&format!("pass      {} ({}), bought {}, {}", pass.kind, pass.tier, pass.purchased_at.text(), pass.payment))?;
+        }
+        for subscription in &self.subscriptions {
+            let end = subscription.period_end.as_ref().map_or(String::new(), |end| format!(", period ends {}", end.text()));
+            output::text(&format!("stripe    {} {} {}{end}", subscription.id, subscription.tier, subscription.status))?;
+        }
+        let groups = if self.groups.is_empty() { "none".to_owned() } else { self.groups.join(", ") };
+        output::text(&format!("groups    {groups}"))
     }
-    output::text(&table.to_string())
+
+    fn credit_times(&self) -> String {
+        let body = balance_json(&self.credits);
+        let told = [("expiresAt", "expire"), ("nextGrantAt", "more come")];
+        told.iter().filter_map(|(name, word)| body[*name].as_str().map(|at| format!(", {word} {at}"))).collect()
+    }
+
+    fn print_records(&self) -> Result<(), Error> {
+        if self.records.is_empty() {
+            return output::text("no billing records");
+        }
+        let mut table = output::table(["due", "status", "amount", "tier", "transaction", "error", "process", "subscription"]);
+        for record in &self.records {
+            table.add_row([
+                record.billing_date.at().format("%Y-%m-%d").to_string(),
+                output::status_text(record),
+                record.plan.amount.to_string(),
+                record.plan.tier.as_str().to_owned(),
+                record.state.transaction_id().map(ToString::to_string).unwrap_or_default(),
+                record.state.last_failure().map(|failed| failed.failure.text().to_owned()).unwrap_or_default(),
+                record.process.as_str().to_owned(),
+                record.subscription_id.to_string(),
+            ]);
+        }
+        output::text(&table.to_string())
+    }
 }

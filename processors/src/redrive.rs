@@ -25,6 +25,17 @@ pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, recor
     }
 }
 
+/// The id under which a record of a stream is parked, if it is. Events of Stripe's that wait for their user go by their own id, because they may come
+/// by two doors.
+#[must_use]
+pub fn parked_id(stream: &str, data: &[u8]) -> String {
+    let waits = if stream == stripe::STREAM { dues_events::wire::stripe::decode(data).ok().flatten() } else { None };
+    match waits {
+        Some(event) if event.user().is_none() => stripe::parked_id(&event),
+        Some(_) | None => Parked::id_of(stream, data),
+    }
+}
+
 /// Drives one parked record through its handler. What goes through is taken out of the parked ones; what does not, stays.
 ///
 /// # Errors

@@ -135,7 +135,7 @@ fn chunks<T>(mut all: Vec<T>, size: usize) -> Vec<Vec<T>> {
 }
 
 /// However often it is delivered, and by whichever door, an event waits once.
-fn parked_id(event: &StripeEvent) -> String {
+pub(crate) fn parked_id(event: &StripeEvent) -> String {
     Parked::id_of(STREAM, event.id.as_str().as_bytes())
 }
 

@@ -90,7 +90,7 @@ impl<E: Engine> Store<E> {
     /// # Errors
     /// What the engine could not do, or a row that cannot be read.
     pub async fn credits(&self, user: &UserId) -> Result<Balance, StoreError> {
-        let there = self.read_balance(user).await?;
+        let there = self.balance(user).await?;
         self.settle(user, there, &mut Tries::new(&self.clock)).await
     }
 
@@ -204,7 +204,11 @@ impl<E: Engine> Store<E> {
         Edit::Set(EXPIRES_AT, Value::signed(until.timestamp()))
     }
 
-    async fn read_balance(&self, user: &UserId) -> Result<Option<Balance>, StoreError> {
+    /// A user's balance as it stands: nothing is made, and nothing expires by being looked at.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn balance(&self, user: &UserId) -> Result<Option<Balance>, StoreError> {
         read(self.engine.get(&GG_CORE, balance_key(user)).await?.map(Box::new))
     }
 

@@ -72,9 +72,10 @@ pub(super) async fn commit<E: Engine>(
         ops.extend(ends.iter().cloned());
     }
     let terms = terms(&before, &step);
+    let first = before.grants.is_empty() && read_standing(&book.head)?.notes.is_empty();
     let (mut moves, causes): (Vec<Movement>, Vec<EventId>) = step.movements.into_iter().unzip();
     loop {
-        let booking = Booking { ops: ops.clone(), movements: moves.clone(), terms };
+        let booking = Booking { ops: ops.clone(), movements: moves.clone(), first, terms };
         match store.book(user, &booking).await? {
             Booked::Done => break,
             Booked::Stale => return Ok(Commit::Stale),

@@ -69,7 +69,9 @@ async fn book<E: Engine>(
             return Ok(Some(DuesTold::Duplicate));
         }
         let terms = standing.next_grant.filter(|_| !movements.is_empty()).map(|next_grant| Terms::Lasting { next_grant });
-        match store.book(user, &Booking { ops: ops.clone(), movements: movements.clone(), terms }).await? {
+        // What Stripe's events have brought is not looked at: who has a head may have a balance.
+        let first = head.version == 0;
+        match store.book(user, &Booking { ops: ops.clone(), movements: movements.clone(), first, terms }).await? {
             Booked::Done => return Ok(Some(DuesTold::Applied)),
             Booked::Stale => return Ok(None),
             // A record of long ago, which the head has forgotten: the ledger has not.

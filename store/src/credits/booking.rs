@@ -26,6 +26,8 @@ pub struct Booking {
     pub ops: Vec<Op>,
     /// The credits. They may be fewer than none in the end: only spending asks whether there are enough.
     pub movements: Vec<Movement>,
+    /// Whether these are the first credits that the user is known to have had: the balance may have to be made.
+    pub first: bool,
     /// How the balance goes on, if that is other than ordinary, or other than before.
     pub terms: Option<Terms>,
 }
@@ -51,6 +53,10 @@ impl<E: Engine> Store<E> {
         let ledger = booking.ops.len();
         let balance = ledger + booking.movements.len();
         let mut tries = Tries::new(&self.clock);
+        if booking.first && !booking.movements.is_empty() {
+            // A put that is refused costs less than a transaction that is.
+            self.settle(user, None, &mut tries).await?;
+        }
         loop {
             let mut ops = booking.ops.clone();
             ops.extend(booking.movements.iter().map(|movement| ledger_op(user, movement)));

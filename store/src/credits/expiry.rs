@@ -26,7 +26,7 @@ impl<E: Engine> Store<E> {
             match self.engine.transact(ops).await {
                 Ok(Transacted::Done) => return Ok(Some(after)),
                 Ok(Transacted::Refused { place, there }) if place == balance_place => return read(there),
-                Ok(Transacted::Refused { .. }) => match self.read_balance(user).await? {
+                Ok(Transacted::Refused { .. }) => match self.balance(user).await? {
                     // Credits that came late were given the same second again.
                     Some(same) if same.expires_at == Some(expiry) => {
                         there = same;
