@@ -34,6 +34,8 @@ mod answers;
 mod any_order;
 #[path = "entitlements/crash.rs"]
 mod crash;
+#[path = "entitlements/dues.rs"]
+mod dues;
 #[path = "entitlements/rules.rs"]
 mod rules;
 #[path = "entitlements/waiting.rs"]

@@ -1,0 +1,221 @@
+//! Dues by ACH change the same profile and credits as Stripe does: paid, returned late, refunded, charged back, paid again.
+
+use dues_events::{PlanTier, Record, UserId};
+use dues_processors::entitlements::{DuesTold, access, dues};
+use dues_projections::dues::TierMap;
+use dues_store::embedded::Embedded;
+use dues_store::table::BILLING_ACTIVITY;
+use dues_tests::engines::embedded;
+use dues_tests::stripe::{checkout, invoice, subscription};
+use dues_tests::world::{Sent, deliver, membership, monthly, payment, records};
+use fastrand::Rng;
+use serde_json::json;
+
+use super::{at, credits, rows, tier, user};
+
+const NOW: &str = "2026-02-10T00:00:00Z";
+
+/// The changes of the billing records after a place, as images, and the last place.
+fn changes(engine: &Embedded, after: u64) -> (Vec<(Option<Record>, Record)>, u64) {
+    let changes = engine.changes(after, 10_000).unwrap();
+    let last = changes.last().map_or(after, |change| change.seq);
+    let read = |item: Option<dues_events::Item>| item.map(|item| Record::from_item(item).unwrap());
+    let ours = changes.into_iter().filter(|change| change.table == &BILLING_ACTIVITY);
+    (ours.filter_map(|change| Some((read(change.old), read(change.new)?))).collect(), last)
+}
+
+struct Member {
+    engine: Embedded,
+    seen: u64,
+    told: Vec<(Option<Record>, Record)>,
+    _folder: tempfile::TempDir,
+}
+
+impl Member {
+    /// A member whose record of 31 January is with the bank.
+    async fn new() -> (Self, Record) {
+        let (engine, folder) = embedded();
+        let mut member = Self { engine, seen: 0, told: Vec::new(), _folder: folder };
+        member.after(&[membership("m-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", monthly("2026-01-31"))]).await;
+        let record = records(&member.engine, "u-1").await.remove(0);
+        member.after(&[payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")]).await;
+        (member, record)
+    }
+
+    /// Delivers records, and what their changes mean: each twice, as a stream may.
+    async fn after(&mut self, sent: &[Sent]) -> Vec<DuesTold> {
+        let context = at(&self.engine, NOW);
+        deliver(&context, sent, 10).await;
+        let (changes, last) = changes(&self.engine, self.seen);
+        self.seen = last;
+        let mut all = Vec::new();
+        for (old, new) in changes {
+            let told = dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            let again = dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            assert!(matches!(again, DuesTold::Nothing | DuesTold::Duplicate), "{told:?} {again:?}");
+            self.told.push((old, new));
+            all.push(told);
+        }
+        all.retain(|told| *told != DuesTold::Nothing);
+        // Everything that ever happened, told again in any order, changes nothing.
+        let before = rows(&self.engine).await;
+        let mut again: Vec<usize> = (0..self.told.len()).collect();
+        Rng::with_seed(last).shuffle(&mut again);
+        for n in again {
+            let (old, new) = &self.told[n];
+            let told = dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+            assert!(matches!(told, DuesTold::Nothing | DuesTold::Duplicate), "{told:?}");
+        }
+        assert_eq!(rows(&self.engine).await, before);
+        self.seen = self.engine.changes(self.seen, 100_000).unwrap().last().map_or(self.seen, |change| change.seq);
+        all
+    }
+
+    async fn stands(&self) -> (PlanTier, i64) {
+        let store = at(&self.engine, NOW).store;
+        (tier(&store).await, credits(&store).await)
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_them_back() {
+    let (mut member, record) = Member::new().await;
+    assert_eq!(member.stands().await, (PlanTier::Free, 0), "a debit that is under way has paid for nothing");
+    let paid = member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
+    assert_eq!((paid, member.stands().await), (vec![DuesTold::Applied], (PlanTier::Journeyman, 5)));
+    let store = at(&member.engine, NOW).store;
+    let answer = access(&store, &user()).await.unwrap();
+    assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"));
+    assert_eq!(answer.until.unwrap().text(), "2026-02-28T00:00:00Z", "until the next one falls due");
+    assert_eq!(rows(&member.engine).await["PROFILE#u-1"]["provider"], "cognito");
+
+    let returned = member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
+    assert_eq!((returned, member.stands().await), (vec![DuesTold::Applied], (PlanTier::Free, 0)));
+    let ledger = store.ledger(&user()).await.unwrap();
+    let told: Vec<(i64, Option<&str>, Option<&str>)> =
+        ledger.iter().map(|m| (m.amount, m.payment.as_deref(), m.takes_back.as_ref().map(|id| id.as_str()))).collect();
+    assert_eq!(told, [(5, Some("c-1"), None), (-5, Some("c-1"), Some(ledger[0].id.as_str()))], "with lineage");
+
+    // Collected again, with another debit: paid again, and granted again.
+    let again = [
+        payment("p-4", "SUBMITTED", &record, "c-2", "2026-02-10T00:00:00Z"),
+        payment("p-5", "COMPLETED", &record, "c-2", "2026-02-12T00:00:00Z"),
+    ];
+    assert_eq!(member.after(&again).await, [DuesTold::Applied]);
+    assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
+}
+
+#[tokio::test]
+async fn refunds_and_chargebacks_take_back_and_ordinary_returns_take_nothing() {
+    for kind in ["REFUNDED", "CHARGED_BACK"] {
+        let (mut member, record) = Member::new().await;
+        member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
+        assert_eq!(member.after(&[payment("p-3", kind, &record, "c-1", "2026-02-20T00:00:00Z")]).await, [DuesTold::Applied], "{kind}");
+        assert_eq!(member.stands().await, (PlanTier::Free, 0), "{kind}");
+    }
+    let (mut member, record) = Member::new().await;
+    assert_eq!(member.after(&[payment("p-2", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z")]).await, []);
+    assert_eq!(member.stands().await, (PlanTier::Free, 0), "it had brought nothing");
+}
+
+/// February fails while January is paid for: the tier stays, as with a subscription that is past due. Then the member leaves.
+#[tokio::test]
+async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
+    let (mut member, record) = Member::new().await;
+    member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
+    let next = records(&member.engine, "u-1").await.pop().unwrap();
+    assert_ne!(next.subscription_id, record.subscription_id);
+    let failed = [
+        payment("p-3", "SUBMITTED", &next, "c-2", "2026-03-02T00:00:00Z"),
+        payment("p-4", "RETURNED", &next, "c-2", "2026-03-04T00:00:00Z"),
+    ];
+    assert_eq!(member.after(&failed).await, []);
+    assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
+    let told = member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
+    assert!(told.contains(&DuesTold::Applied), "{told:?}");
+    assert_eq!(member.stands().await, (PlanTier::Free, 5), "what was paid for stays spendable");
+}
+
+#[tokio::test]
+async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
+    let (mut member, record) = Member::new().await;
+    member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
+    member.after(&[membership("m-2", "PAUSE", "u-1", "2026-02-05T00:00:00Z", json!({"pause_duration_months": 2}))]).await;
+    assert_eq!(member.stands().await.0, PlanTier::Free);
+    let answer = access(&at(&member.engine, NOW).store, &user()).await.unwrap();
+    assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"), "what is paid for can be used until it ends");
+    member.after(&[membership("m-3", "UNPAUSE", "u-1", "2026-02-06T00:00:00Z", json!({}))]).await;
+    assert_eq!(member.stands().await.0, PlanTier::Journeyman);
+}
+
+/// Both ways of paying at once: the higher tier shows, the credits add up, and one taken away leaves the other.
+#[tokio::test]
+async fn the_two_ways_of_paying_meet_in_one_profile() {
+    let (mut member, record) = Member::new().await;
+    let context = at(&member.engine, NOW);
+    let month = "2026-02-01T00:00:00Z";
+    let sage = [subscription("e-1", "created", month, "u-1", "SAGE", "active", month), invoice("e-2", "paid", month, "u-1", month)];
+    deliver(&context, &sage, 1).await;
+    member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
+    assert_eq!(member.stands().await, (PlanTier::Sage, 20));
+    deliver(&context, &[subscription("e-3", "deleted", "2026-02-04T00:00:00Z", "u-1", "SAGE", "canceled", month)], 1).await;
+    assert_eq!(member.stands().await, (PlanTier::Journeyman, 20), "the dues are still paid");
+    deliver(&context, &[checkout("e-4", "2026-02-05T00:00:00Z", "u-1", "GUILD_BUILDER", 99900, "pi_1", "paid")], 1).await;
+    member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
+    assert_eq!(member.stands().await, (PlanTier::Guildmaster, 15 + 15));
+    let balance = at(&member.engine, NOW).store.credits(&user()).await.unwrap();
+    assert_eq!((balance.expires_at, balance.next_grant_at.is_some()), (None, true), "a pass is for life");
+}
+
+#[tokio::test]
+async fn a_tier_that_is_not_in_the_map_is_told_and_nothing_is_booked() {
+    let (engine, _folder) = embedded();
+    let context = at(&engine, NOW);
+    let mut terms = monthly("2026-01-31");
+    terms["tier"] = "Platinum".into();
+    deliver(&context, &[membership("m-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", terms)], 1).await;
+    let record = records(&engine, "u-1").await.remove(0);
+    let paid = [
+        payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
+        payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z"),
+    ];
+    deliver(&context, &paid, 10).await;
+    let (changes, _) = changes(&engine, 0);
+    let (old, new) = changes.iter().rev().find(|(_, new)| new.subscription_id == record.subscription_id).unwrap();
+    let told = dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+    let why = "receipt_tier_name: \"Platinum:v2\" stands for no tier: add it to the map of tiers";
+    assert_eq!(told, DuesTold::UnknownTier(why.to_owned()));
+    assert_eq!(rows(&engine).await.len(), 0);
+    let map = TierMap::parse("Platinum=SAGE, Platinum:v2=GUILDMASTER").unwrap();
+    assert_eq!(dues(&context.store, &map, old.as_ref(), new).await.unwrap(), DuesTold::Applied);
+    assert_eq!(tier(&context.store).await, PlanTier::Guildmaster, "a name with its version comes first");
+    assert_eq!(TierMap::parse("Plus"), Err("\"Plus\" is not NAME=TIER".to_owned()));
+    assert_eq!(TierMap::parse("Plus=GOLD"), Err("\"Plus=GOLD\": \"GOLD\" is not a tier".to_owned()));
+}
+
+/// Stripe's events and dues of one user, booked by two at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stripe_and_dues_at_once_lose_nothing() {
+    let (member, record) = Member::new().await;
+    let engine = &member.engine;
+    let context = at(engine, NOW);
+    deliver(&context, &[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")], 1).await;
+    let (changes, _) = changes(engine, 0);
+    let ach = {
+        let store = context.store.clone();
+        tokio::spawn(async move {
+            for (old, new) in changes {
+                dues(&store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            }
+        })
+    };
+    let top_ups: Vec<_> = (0..10).map(|n| checkout(&format!("e-{n}"), NOW, "u-1", "CREDITS", 500, &format!("pi_{n}"), "paid")).collect();
+    let stripe = {
+        let context = at(engine, NOW);
+        tokio::spawn(async move { deliver(&context, &top_ups, 1).await })
+    };
+    ach.await.unwrap();
+    stripe.await.unwrap();
+    assert_eq!(member.stands().await, (PlanTier::Journeyman, 105));
+    assert_eq!(context.store.entitlement_book(&UserId::from("u-1")).await.unwrap().facts.len(), 10);
+}
