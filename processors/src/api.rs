@@ -47,11 +47,35 @@ pub struct Response {
     pub body: Value,
     /// With 405, what the `allow` header has to say.
     pub allow: Option<&'static str>,
+    /// What the `retry-after` header has to say, in seconds.
+    pub retry_after: Option<&'static str>,
 }
 
 impl Response {
-    fn error(status: u16, code: &str, message: impl Into<String>) -> Self {
-        Self { status, body: json!({"error": {"code": code, "message": message.into()}}), allow: None }
+    /// With that body.
+    #[must_use]
+    pub fn of(status: u16, body: Value) -> Self {
+        Self { status, body, allow: None, retry_after: None }
+    }
+
+    /// Says what is wrong, with a word for programs and a sentence for people.
+    #[must_use]
+    pub fn error(status: u16, code: &str, message: impl Into<String>) -> Self {
+        Self::of(status, json!({"error": {"code": code, "message": message.into()}}))
+    }
+
+    /// The answer to every method but the one that is allowed.
+    #[must_use]
+    pub fn not_allowed(method: &'static str) -> Self {
+        let refused = Self::error(405, "method_not_allowed", format!("the only method here is {method}"));
+        Self { allow: Some(method), ..refused }
+    }
+
+    /// The headers that come with it.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let content = Some(("content-type", "application/json"));
+        let (allow, retry) = (self.allow.map(|allow| ("allow", allow)), self.retry_after.map(|after| ("retry-after", after)));
+        [content, allow, retry].into_iter().flatten()
     }
 
     fn record(status: u16, record: &Record, outcome: &str) -> Self {
@@ -60,7 +84,7 @@ impl Response {
         item.remove(attr::APPLIED);
         let mut body = item.to_json();
         body["outcome"] = outcome.into();
-        Self { status, body, allow: None }
+        Self::of(status, body)
     }
 }
 
@@ -75,8 +99,7 @@ pub async fn handle<E: Engine, G: Gateway>(collector: &Collector<E, G>, request:
         Route::Entitlement(_, asked) => asked.method(),
     };
     let response = if request.method != allowed {
-        let refused = Response::error(405, "method_not_allowed", format!("the only method here is {allowed}"));
-        Response { allow: Some(allowed), ..refused }
+        Response::not_allowed(allowed)
     } else {
         match &route {
             Route::Command(route) => run(collector, route, request.body).await,

@@ -30,6 +30,12 @@ pub struct EventBridgeEvent {
     /// When it was put on the bus.
     #[serde(default)]
     pub time: Option<String>,
+    /// Who put it there.
+    #[serde(default)]
+    pub source: String,
+    /// The kind of thing that happened.
+    #[serde(default, rename = "detail-type")]
+    pub detail_type: String,
     /// What happened.
     #[serde(default)]
     pub detail: Value,

@@ -9,6 +9,7 @@ pub mod entitlements;
 pub mod eventbridge;
 pub mod gateway;
 pub mod groups;
+pub mod inbox;
 pub mod kinesis;
 pub mod memberships;
 pub mod notifier;
@@ -16,6 +17,7 @@ pub mod queue;
 pub mod redrive;
 pub mod sqs;
 pub mod stripe;
+pub mod webhook;
 
 mod fields;
 #[cfg(feature = "aws")]

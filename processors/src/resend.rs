@@ -1,4 +1,5 @@
-//! Requests of many entries of which some may fail: only those are sent again, after pauses that grow. SQS and EventBridge both work like that.
+//! Requests of many entries of which some may fail: only those are sent again, after pauses that grow. SQS and EventBridge both work like that,
+//! and Kinesis with one entry.
 
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
@@ -36,6 +37,11 @@ pub(crate) trait Request: Sync {
 
 /// Sends entries, and those that failed again. Gives, for each, why it was not taken in the end.
 pub(crate) async fn send<R: Request>(to: &R, clock: &SharedClock, entries: Vec<R::Entry>) -> Vec<Result<(), String>> {
+    tried(to, clock, entries).await.into_iter().map(|answer| answer.map_err(|refusal| refusal.why)).collect()
+}
+
+/// The same, also giving whether it may be taken later.
+pub(crate) async fn tried<R: Request>(to: &R, clock: &SharedClock, entries: Vec<R::Entry>) -> Vec<Result<(), Refusal>> {
     let mut answers: Vec<Result<(), Refusal>> = vec![Err(Refusal { why: "was not answered".to_owned(), again: true }); entries.len()];
     let mut pause = FIRST_PAUSE;
     for tried in 0..TRIES {
@@ -52,7 +58,7 @@ pub(crate) async fn send<R: Request>(to: &R, clock: &SharedClock, entries: Vec<R
             answers[place] = answer;
         }
     }
-    answers.into_iter().map(|answer| answer.map_err(|refusal| refusal.why)).collect()
+    answers
 }
 
 /// The same refusal for every entry of a request that failed as a whole.
@@ -85,7 +91,9 @@ pub(crate) fn is_throttling(code: &str) -> bool {
         "Throttling"
             | "ThrottlingException"
             | "ThrottledException"
+            | "ProvisionedThroughputExceededException"
             | "KmsThrottled"
+            | "KMSThrottlingException"
             | "RequestThrottled"
             | "RequestThrottledException"
             | "TooManyRequestsException"

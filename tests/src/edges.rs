@@ -1,4 +1,4 @@
-//! SQS, EventBridge and Cognito on ministack, with somebody on the line who writes down every request and makes some of them fail.
+//! SQS, EventBridge, Kinesis and Cognito on ministack, with somebody on the line who writes down every request and makes some of them fail.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,8 @@ pub enum Mischief {
 }
 
 /// The operations that are written down and meddled with.
-const SEEN: [&str; 5] = ["SendMessageBatch", "PutEvents", "AdminListGroupsForUser", "AdminAddUserToGroup", "AdminRemoveUserFromGroup"];
+const SEEN: [&str; 6] =
+    ["SendMessageBatch", "PutEvents", "PutRecord", "AdminListGroupsForUser", "AdminAddUserToGroup", "AdminRemoveUserFromGroup"];
 
 /// Decides what is made of each request.
 pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
@@ -98,6 +99,11 @@ impl Meddler {
     /// The same for EventBridge.
     pub fn eventbridge(&self, account: &str) -> aws_sdk_eventbridge::Client {
         client!(aws_sdk_eventbridge, self, account, RetryConfig::disabled())
+    }
+
+    /// The same for Kinesis, but this one would retry too, after pauses of its own: that it must not is under test.
+    pub fn kinesis(&self, account: &str) -> aws_sdk_kinesis::Client {
+        client!(aws_sdk_kinesis, self, account, RetryConfig::standard())
     }
 
     /// The same for Cognito, but this one would retry: that it must not is under test.

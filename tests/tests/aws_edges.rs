@@ -1,12 +1,15 @@
-//! Tasks on SQS and messages on EventBridge, against ministack: what is sent arrives, and what fails on the way is sent again, and only that.
+//! Tasks on SQS, messages on EventBridge and events on Kinesis, against ministack: what is sent arrives, and what fails on the way is sent again, and only that.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use aws_sdk_eventbridge::types::Target;
+use aws_sdk_kinesis::types::ShardIteratorType;
 use aws_sdk_sqs::types::QueueAttributeName;
 use dues_processors::bus::eventbridge::EventBridge;
 use dues_processors::bus::{Bus, Message};
 use dues_processors::collections::job::{Process, Task};
+use dues_processors::inbox::kinesis::Kinesis;
+use dues_processors::inbox::{Inbox, InboxError};
 use dues_processors::queue::Queue;
 use dues_processors::queue::sqs::Sqs;
 use dues_tests::edges::{Asked, Meddler, Mischief};
@@ -248,4 +251,83 @@ async fn each_message_that_is_given_up_has_its_own_error() {
     let barred = self::road(|_| Mischief::Refuse(400, "AccessDeniedException")).await;
     assert!(barred.bus.publish(&all).await.iter().all(Result::is_err));
     assert_eq!(barred.meddler.sizes(), [5], "asking again does not help");
+}
+
+/// A stream for events, and who stands between it and its client.
+struct Letterbox {
+    meddler: Meddler,
+    client: aws_sdk_kinesis::Client,
+    clock: Impatient,
+    inbox: Kinesis,
+}
+
+async fn letterbox(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Letterbox {
+    let (meddler, clock) = (Meddler::new(hook), Impatient::default());
+    let client = meddler.kinesis(&new_account());
+    client.create_stream().stream_name("stripe").shard_count(1).send().await.unwrap();
+    let inbox = Kinesis::new(&client, "stripe", clock.shared());
+    Letterbox { meddler, client, clock, inbox }
+}
+
+impl Letterbox {
+    /// Keys and bodies of what is on the stream, in its order.
+    async fn records(&self) -> Vec<(String, Vec<u8>)> {
+        let shards = self.client.list_shards().stream_name("stripe").send().await.unwrap();
+        let start = self.client.get_shard_iterator().stream_name("stripe").shard_iterator_type(ShardIteratorType::TrimHorizon);
+        let start = start.shard_id(shards.shards()[0].shard_id()).send().await.unwrap();
+        let got = self.client.get_records().shard_iterator(start.shard_iterator().unwrap()).send().await.unwrap();
+        got.records().iter().map(|record| (record.partition_key().unwrap().to_owned(), record.data().as_ref().to_vec())).collect()
+    }
+}
+
+fn letter(key: &str, body: &[u8]) -> (String, Vec<u8>) {
+    (key.to_owned(), body.to_vec())
+}
+
+#[tokio::test]
+async fn events_lie_in_the_inbox_byte_by_byte_under_their_keys() {
+    let letterbox = letterbox(nothing).await;
+    let odd: Vec<u8> = (0..=255).collect();
+    letterbox.inbox.put("auth0|u-1", b"{ \"id\" : \"evt_1\" }\n").await.unwrap();
+    letterbox.inbox.put("cus_\u{fc}", &odd).await.unwrap();
+    let expected = [letter("auth0|u-1", b"{ \"id\" : \"evt_1\" }\n"), letter("cus_\u{fc}", &odd)];
+    assert_eq!(letterbox.records().await, expected);
+    assert_eq!((letterbox.meddler.sizes(), letterbox.clock.pauses()), (vec![1, 1], vec![]), "one request each");
+}
+
+#[tokio::test]
+async fn an_event_that_is_throttled_or_meets_trouble_is_put_again() {
+    for refusal in [
+        (400, "ProvisionedThroughputExceededException"),
+        (400, "KMSThrottlingException"),
+        (400, "ThrottlingException"),
+        (500, "InternalFailure"),
+        (503, "ServiceUnavailable"),
+    ] {
+        let letterbox =
+            letterbox(move |asked| if asked.number < 2 { Mischief::Refuse(refusal.0, refusal.1) } else { Mischief::None }).await;
+        letterbox.inbox.put("u-1", b"{}").await.unwrap();
+        assert_eq!(letterbox.records().await, [letter("u-1", b"{}")], "{refusal:?}");
+        assert_eq!(letterbox.clock.pauses(), [100, 200], "{refusal:?}: the pauses are ours, and the client adds none");
+    }
+    let lost = letterbox(|asked| if asked.number == 0 { Mischief::LoseAnswer } else { Mischief::None }).await;
+    lost.inbox.put("u-1", b"{}").await.unwrap();
+    assert_eq!(lost.records().await, [letter("u-1", b"{}"), letter("u-1", b"{}")], "rather twice than never");
+}
+
+#[tokio::test]
+async fn the_inbox_says_whether_it_is_worth_trying_again() {
+    let busy = letterbox(|_| Mischief::Refuse(400, "ProvisionedThroughputExceededException")).await;
+    let error = busy.inbox.put("u-1", b"{}").await.unwrap_err();
+    assert!(
+        matches!(&error, InboxError::Unavailable(why) if why.contains("ProvisionedThroughputExceeded")) && error.is_transient(),
+        "{error}"
+    );
+    assert_eq!(busy.clock.pauses(), [100, 200, 400, 800, 1600]);
+
+    let gone = letterbox(nothing).await;
+    gone.client.delete_stream().stream_name("stripe").send().await.unwrap();
+    let error = gone.inbox.put("u-1", b"{}").await.unwrap_err();
+    assert!(matches!(&error, InboxError::Refused(why) if why.contains("ResourceNotFound")) && !error.is_transient(), "{error}");
+    assert_eq!((gone.meddler.sizes(), gone.clock.pauses()), (vec![1], vec![]), "what is wrong stays wrong");
 }

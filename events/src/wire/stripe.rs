@@ -5,13 +5,13 @@
 //! subscription has its period. An id can be a text or, expanded, an object with that id.
 
 mod billing;
+mod glimpse;
 mod parts;
 mod payments;
 pub mod signature;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use self::billing::{WireInvoice, WireSubscription};
 use self::parts::required_seconds;
@@ -19,6 +19,8 @@ use self::payments::{Closing, WireCharge, WireCheckout, WireDispute, WirePayment
 use super::{Field, LARGEST_RECORD, LONGEST_ID, WireError, WireType, object, parse, required_id};
 use crate::ids::EventId;
 use crate::stripe::{CheckoutState, DisputeState, Fact, StripeEvent};
+
+pub use self::glimpse::{Glimpse, glimpse};
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -122,16 +124,6 @@ fn read<T: DeserializeOwned>(
 /// What can be told of an event that could not be understood: its id and its user, if they are there at all.
 #[must_use]
 pub fn peek(bytes: &[u8]) -> (Option<String>, Option<String>) {
-    if bytes.len() > LARGEST_RECORD {
-        return (None, None);
-    }
-    let Ok(json) = serde_json::from_slice::<Value>(bytes) else { return (None, None) };
-    let text = |path: &str| json.pointer(path).and_then(Value::as_str).map(|text| text.chars().take(LONGEST_ID).collect());
-    let users = [
-        "/data/object/metadata/user_id",
-        "/data/object/parent/subscription_details/metadata/user_id",
-        "/data/object/subscription_details/metadata/user_id",
-        "/data/object/client_reference_id",
-    ];
-    (text("/id"), users.into_iter().find_map(text))
+    let Glimpse { id, user, customer: _ } = glimpse(bytes);
+    (id, user)
 }

@@ -27,7 +27,7 @@ pub(super) async fn answer<E: Engine>(store: &Store<E>, user: &UserId, asked: As
 }
 
 fn ok(body: Value) -> Response {
-    Response { status: 200, body, allow: None }
+    Response::of(200, body)
 }
 
 async fn tell_access<E: Engine>(store: &Store<E>, user: &UserId) -> Result<Response, StoreError> {

@@ -23,6 +23,9 @@ pub struct HttpApiRequest {
     pub raw_query_string: String,
     /// Where it came in.
     pub request_context: RequestContext,
+    /// Its headers; API Gateway has made their names lower-case, and joined those that came more than once with commas.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
     /// The body; base64 when it says so.
     #[serde(default)]
     pub body: Option<String>,
@@ -62,15 +65,31 @@ pub struct HttpApiResponse {
     pub is_base64_encoded: bool,
 }
 
+impl HttpApiRequest {
+    /// A header, whatever the case of its name.
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let named = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.clone()).reduce(|all, next| all + "," + &next)
+    }
+
+    /// The body, byte by byte as it came.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>, String> {
+        let body = self.body.clone().unwrap_or_default();
+        match self.is_base64_encoded {
+            true => match serde_json::from_value::<Base64Data>(Value::String(body)) {
+                Ok(data) => Ok(data.0),
+                Err(error) => Err(format!("body: is not base64: {error}")),
+            },
+            false => Ok(body.into_bytes()),
+        }
+    }
+}
+
 /// Carries a request out.
 pub async fn http_api<E: Engine, G: Gateway>(collector: &Collector<E, G>, request: HttpApiRequest) -> HttpApiResponse {
-    let body = request.body.unwrap_or_default();
-    let body = match request.is_base64_encoded {
-        true => match serde_json::from_value::<Base64Data>(Value::String(body)) {
-            Ok(data) => data.0,
-            Err(error) => return Response::error(422, "invalid_field", format!("body: is not base64: {error}")).into(),
-        },
-        false => body.into_bytes(),
+    let body = match request.bytes() {
+        Ok(body) => body,
+        Err(problem) => return Response::error(422, "invalid_field", problem).into(),
     };
     let path = without_stage(&request.raw_path, request.request_context.stage.as_deref());
     let query = &request.raw_query_string;
@@ -84,8 +103,7 @@ fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> &'a str {
 
 impl From<Response> for HttpApiResponse {
     fn from(response: Response) -> Self {
-        let mut headers = BTreeMap::from([("content-type", "application/json")]);
-        headers.extend(response.allow.map(|allow| ("allow", allow)));
+        let headers = response.headers().collect();
         Self { status_code: response.status, headers, body: response.body.to_string(), is_base64_encoded: false }
     }
 }

@@ -33,6 +33,20 @@ pub enum SignatureError {
     TooNew,
 }
 
+impl SignatureError {
+    /// A word for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "signature_missing",
+            Self::Malformed => "signature_malformed",
+            Self::NoMatch => "signature_mismatch",
+            Self::TooOld => "signature_too_old",
+            Self::TooNew => "signature_too_new",
+        }
+    }
+}
+
 /// Believes a body that was signed with one of the secrets, not longer ago or later than the tolerance.
 ///
 /// The time is looked at last, so that [`SignatureError::TooOld`] and [`SignatureError::TooNew`] are only said of what Stripe signed.
