@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use dues_events::Time;
+use dues_processors::webhook::Secrets;
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 /// Collects membership dues: facts stream in, one state machine applies them, every state can be explained.
@@ -27,6 +29,7 @@ const EXAMPLES: &str = "Examples:
   dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
   dues parked                                        what could not be processed, and why
   dues risk                                          how many debits come back, against Nacha's limits
+  dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
 
 Exit codes: 0 done (records that had to be parked are counted, not an error), 1 failed, 2 wrong usage.";
@@ -61,6 +64,8 @@ pub(crate) enum Command {
     Risk(Risk),
     /// The made-up ACH network that collects when no payments service is named.
     Sandbox(Sandbox),
+    /// Serve Stripe's webhook (POST /webhooks/stripe), the REST commands and GET /health over HTTP, and process the streams.
+    Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
     Bench(Bench),
 }
@@ -315,6 +320,33 @@ pub(crate) enum SandboxCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// The address to listen on: this machine's own, because requests carry no token yet.
+    #[arg(long, env = "DUES_HOST", default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub(crate) host: String,
+    /// The port; 0 for any that is free.
+    #[arg(long, env = "DUES_PORT", default_value_t = 8787, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// A file with the secrets of Stripe's webhook, one on a line; DUES_STRIPE_SECRETS can hold them too, with commas between them.
+    #[arg(long, env = "DUES_STRIPE_SECRET_FILE", value_name = "FILE")]
+    pub(crate) stripe_secret_file: Option<PathBuf>,
+    /// The secrets of Stripe's webhook, from the environment only.
+    #[arg(long, env = "DUES_STRIPE_SECRETS", hide = true, hide_env_values = true, value_parser = read_secrets)]
+    pub(crate) stripe_secrets: Option<Secrets>,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+    /// How long a lock outlives its holder.
+    #[arg(long, env = "DUES_LOCK_LEASE_SECONDS", hide = true, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) lease: u64,
+}
+
+fn read_secrets(text: &str) -> Result<Secrets, Infallible> {
+    Ok(Secrets::read(text))
 }
 
 fn read_time(text: &str) -> Result<Time, String> {

@@ -132,9 +132,7 @@ async fn finish_backlog(context: &Context<Embedded>, stream: &str) -> Result<u64
     let mut run = StreamRun::new(context.clone(), stream)?;
     let mut count = 0;
     while run.step(|record| format!("seq {}", record.seq), |_, fate| count += u64::from(!matches!(fate, Fate::Failed(_)))).await? {}
-    // Read and done: kept for a day, as Kinesis would.
-    let engine = &context.store.engine;
-    engine.trim_stream(stream, engine.checkpoint(stream, stream)?, context.store.clock.now() - TimeDelta::days(1)).await?;
+    run.tidy().await?;
     Ok(count)
 }
 

@@ -15,6 +15,7 @@ mod parked;
 mod patience;
 mod risk;
 mod sandbox;
+mod serve;
 mod show;
 mod stream_run;
 
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
             Command::Notify(notify) => notify::run(&args.data, &notify).await,
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
+            Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }
     });

@@ -1,9 +1,10 @@
 //! Runs a handler over a durable local stream, as Lambda's event source mapping would: in batches, in order, the checkpoint passing only what is done.
 
+use chrono::TimeDelta;
 use dues_processors::redrive::process_stream;
 use dues_processors::{Context, Fate, Incoming};
-use dues_store::StoreError;
 use dues_store::embedded::{Embedded, StreamRecord};
+use dues_store::{Store, StoreError};
 use std::time::Duration;
 
 use crate::output::Error;
@@ -26,6 +27,13 @@ impl StreamRun {
     pub(crate) fn new(context: Context<Embedded>, stream: &str) -> Result<Self, Error> {
         let at = context.store.engine.checkpoint(stream, stream)?;
         Ok(Self { context, stream: stream.to_owned(), at, tries: 0 })
+    }
+
+    /// Forgets what was read and done more than a day ago: kept so long, as Kinesis would.
+    pub(crate) async fn tidy(&self) -> Result<(), Error> {
+        let Store { engine, clock, .. } = &self.context.store;
+        engine.trim_stream(&self.stream, engine.checkpoint(&self.stream, &self.stream)?, clock.now() - TimeDelta::days(1)).await?;
+        Ok(())
     }
 
     /// Processes one batch, telling of each record and its fate; `false` when there is nothing to process.

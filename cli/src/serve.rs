@@ -1,0 +1,129 @@
+//! `dues serve`: Stripe's webhook and the REST commands over HTTP, with the handlers of the local streams running beside them.
+//!
+//! It answers on this machine only: nobody is asked who they are yet.
+
+mod app;
+mod guard;
+mod inbox;
+mod streams;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::IpAddr;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::args::Serve;
+use crate::output::{self, Error};
+use app::App;
+
+/// How many connections there are at once; more wait to be accepted.
+const MOST: u32 = 256;
+/// How long a client may take over the head of a request, and how long a connection may lie idle.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+/// How long requests that are under way may take when the program is told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// The pause after a connection could not be accepted: there may be too many open files for now.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
+    let host = guard::loopback(&args.host)?;
+    let mut signals = Signals::new()?;
+    let (stop, stopping) = watch::channel(false);
+    let (app, appended) = App::new(output::open(data)?, args)?;
+    let app = Arc::new(app);
+    let listener = listen(host, args.port).await?;
+    let streams = streams::start(&app.store, &appended, &stopping);
+    output::text(&format!("listening on http://{}", listener.local_addr()?))?;
+    let room = Arc::new(Semaphore::new(MOST as usize));
+    tokio::select! {
+        () = accept(&listener, &app, &room, &stopping) => {}
+        () = signals.any() => {}
+    }
+    drop(listener);
+    stop.send_replace(true);
+    let finished = async {
+        // Each connection has a place, and so has each request that outlives its connection.
+        let _all = room.acquire_many(MOST).await;
+        streams.join_all().await;
+    };
+    tokio::select! {
+        () = finished => {}
+        () = app.store.clock.sleep(GRACE) => eprintln!("some requests did not end in time"),
+        () = signals.any() => eprintln!("stopped without waiting for requests that are under way"),
+    }
+    Ok(())
+}
+
+async fn listen(host: IpAddr, port: u16) -> Result<TcpListener, Error> {
+    TcpListener::bind((host, port)).await.map_err(|cause| Error::Io { doing: format!("listen on {host} port {port}"), cause })
+}
+
+/// Lets connections in, for ever. Each is a task of its own: a slow or broken client keeps nobody waiting.
+async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, stopping: &watch::Receiver<bool>) {
+    // The room is never closed.
+    while let Ok(place) = room.clone().acquire_owned().await {
+        match listener.accept().await {
+            Ok((client, _)) => drop(tokio::spawn(serve(client, app.clone(), place, stopping.clone()))),
+            Err(error) => {
+                eprintln!("a connection could not be accepted: {error}");
+                app.store.clock.sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Answers one client until it goes, or until the program stops and its request is answered.
+async fn serve(client: TcpStream, app: Arc<App>, place: OwnedSemaphorePermit, mut stopping: watch::Receiver<bool>) {
+    let place = Arc::new(place);
+    let service = service_fn(|request| {
+        let (app, place) = (app.clone(), place.clone());
+        // A task of its own: a client that goes away does not cut a command short and leave its lock behind.
+        tokio::spawn(async move {
+            let _place = place;
+            app.answer(request).await
+        })
+    });
+    let connection =
+        http1::Builder::new().timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).serve_connection(TokioIo::new(client), service);
+    let mut connection = pin!(connection);
+    // What goes wrong with a connection is the client's affair.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = told(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// Waits until the program stops.
+async fn told(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the program is gone, which is as good.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// What tells the program to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Error> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
