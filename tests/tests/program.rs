@@ -34,8 +34,14 @@ mod remind;
 mod risky;
 #[path = "program/run.rs"]
 mod run;
+#[path = "program/serve.rs"]
+mod serve;
 #[path = "program/service.rs"]
 mod service;
+#[path = "program/serving.rs"]
+mod serving;
+#[path = "program/stand_in.rs"]
+mod stand_in;
 #[path = "program/together.rs"]
 mod together;
 #[path = "program/twice.rs"]

@@ -1,4 +1,4 @@
-//! The Python environment in the target folder that holds ministack and Stripe's library.
+//! The Python environment in the target folder that holds ministack, Stripe's library and a stand-in for Stripe.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,13 +13,17 @@ use tempfile::TempDir;
 const FATES: [&str; 5] = ["applied", "duplicate", "ignored", "parked", "skipped"];
 
 /// What the program reads from its environment: tests say all of it themselves.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 11] = [
     "DUES_DATA",
     "DUES_GATEWAY_URL",
     "DUES_GATEWAY_TOKEN",
     "DUES_SANDBOX_ODDS",
     "DUES_SANDBOX_SEED",
     "DUES_LOCK_LEASE_SECONDS",
+    "DUES_HOST",
+    "DUES_PORT",
+    "DUES_STRIPE_SECRETS",
+    "DUES_STRIPE_SECRET_FILE",
     "OLD_SUBSCRIPTION_DAYS",
 ];
 
