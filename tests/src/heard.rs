@@ -1,36 +1,43 @@
 //! What goes to the log: every event's fields, as text.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
-/// Listens on this thread for as long as it lives.
-pub struct Heard {
-    lines: Arc<Mutex<Vec<String>>>,
-    _listening: DefaultGuard,
+thread_local! {
+    static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Listens to what is said on this thread.
+pub struct Heard(());
+
 impl Heard {
-    /// Starts to listen.
+    /// Starts to listen. One ear hears all threads and keeps their words apart: with an ear for each thread, what one of them says first can be
+    /// taken for something that nobody listens to.
     #[must_use]
     pub fn start() -> Self {
-        let lines = Arc::<Mutex<Vec<String>>>::default();
-        let _listening = tracing::subscriber::set_default(Ear(lines.clone()));
-        Self { lines, _listening }
+        static EAR: Once = Once::new();
+        EAR.call_once(|| {
+            tracing::subscriber::set_global_default(Ear).unwrap();
+            // Some of it may have been said already.
+            tracing::callsite::rebuild_interest_cache();
+        });
+        let heard = Self(());
+        heard.lines();
+        heard
     }
 
     /// What this project has said since the last time, a line an event: `LEVEL message field=value …`.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        std::mem::take(&mut self.lines.lock().unwrap())
+        LINES.take()
     }
 }
 
-struct Ear(Arc<Mutex<Vec<String>>>);
+struct Ear;
 
 impl Subscriber for Ear {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -48,7 +55,7 @@ impl Subscriber for Ear {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(event.metadata().level().to_string());
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        LINES.with_borrow_mut(|lines| lines.push(line.0));
     }
 
     fn enter(&self, _: &Id) {}
