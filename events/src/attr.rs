@@ -177,6 +177,20 @@ names! {
     WAITERS = "waiters";
     /// Entitlements: where a waiting event is among the parked ones.
     PARKED_ID = "parkedId";
+    /// Groups effect: the group that the user was put into.
+    GROUP = "group";
+    /// Groups effect: groups that the user was put into when it was last run.
+    ADDED = "added";
+    /// Groups effect: groups that the user was taken out of then.
+    REMOVED = "removed";
+    /// Groups effect: how many calls that took.
+    CALLS = "calls";
+    /// Groups effect: when it was last run to its end.
+    APPLIED_AT = "appliedAt";
+    /// Groups effect: the deliveries that have begun it and have not told how it ended.
+    UNDER_WAY = "underWay";
+    /// Groups effect: why it is parked.
+    PARKED = "parked";
     /// Credits: how many there are.
     BALANCE = "balance";
     /// Credits: when some were last bought.

@@ -16,6 +16,7 @@ pub mod collect;
 pub mod credits;
 pub mod decide;
 pub mod entitled;
+pub mod effect;
 pub mod event;
 pub mod ids;
 pub mod item;
@@ -33,6 +34,7 @@ mod row;
 
 pub use credits::{Balance, Feature, Movement, MovementKind};
 pub use decide::{Outcome, Rejection, Transition, decide};
+pub use effect::GroupsEffect;
 pub use event::{Event, Happening};
 pub use ids::{AttemptKey, EventId, MovementId, SubscriptionId, TransactionId, UserId};
 pub use item::{Item, Value};

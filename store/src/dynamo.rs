@@ -13,10 +13,9 @@ use aws_sdk_dynamodb::types::{
     WriteRequest,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
-use crate::table::{Index, Table};
+use crate::table::{Index, Table, TableNames};
 use dues_events::{Item, Value};
 use expression::Expression;
 
@@ -24,7 +23,7 @@ use expression::Expression;
 #[derive(Debug, Clone)]
 pub struct Dynamo {
     client: Client,
-    names: Arc<BTreeMap<&'static str, String>>,
+    names: TableNames,
     capacity: Option<ReturnConsumedCapacity>,
 }
 
@@ -32,13 +31,13 @@ impl Dynamo {
     /// On that client, with the tables' own names.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, names: Arc::default(), capacity: None }
+        Self { client, names: TableNames::default(), capacity: None }
     }
 
     /// With other names for some tables, by their own: a deployment may take over tables that exist.
     #[must_use]
     pub fn with_names(self, names: BTreeMap<&'static str, String>) -> Self {
-        Self { names: Arc::new(names), ..self }
+        Self { names: names.into(), ..self }
     }
 
     /// Asks for the consumed capacity with every request.
@@ -79,7 +78,7 @@ impl Dynamo {
     }
 
     fn name(&self, table: &'static Table) -> &str {
-        self.names.get(table.name).map_or(table.name, String::as_str)
+        self.names.name(table)
     }
 }
 

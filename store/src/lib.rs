@@ -29,4 +29,4 @@ pub use commit::{CommitError, Committed};
 pub use credits::{Consumed, LedgerCheck, Moved};
 pub use engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 pub use lock::{Acquired, Held, Lock, Locks};
-pub use table::Table;
+pub use table::{Table, TableNames};

@@ -1,6 +1,10 @@
 //! The tables, declared once. The embedded schema is made from this, the deployed template is tested against it.
 
+mod names;
+
 use dues_events::attr;
+
+pub use names::TableNames;
 
 /// A table.
 #[derive(Debug, PartialEq, Eq)]
