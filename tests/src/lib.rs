@@ -17,6 +17,7 @@ pub mod memory;
 pub mod ministack;
 pub mod payments;
 pub mod stripe;
+pub mod pool;
 pub mod world;
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ async fn what_may_pass_is_called_again_and_ends_right() {
     ];
     for mischief in passing {
         let pool = pool(&["admins", JOURNEYMAN], first(2, &mischief)).await;
-        assert_eq!(pool.run(Some(SAGE)).await, Ok(changes(&[SAGE], &[JOURNEYMAN], 9)), "{mischief:?}");
+        assert_eq!(run(&pool, Some(SAGE)).await, Ok(changes(&[SAGE], &[JOURNEYMAN], 9)), "{mischief:?}");
         assert_eq!(pool.groups().await, ["admins", SAGE], "{mischief:?}");
         assert_eq!(pool.meddler.asked().len(), 9, "{mischief:?}: the client does not retry by itself");
         let pauses = pool.clock.pauses();
@@ -48,13 +48,13 @@ async fn what_may_pass_is_called_again_and_ends_right() {
 #[tokio::test]
 async fn what_does_not_pass_is_given_up_after_six_calls() {
     let throttled = pool(&[JOURNEYMAN], |_| Mischief::Refuse(400, "TooManyRequestsException")).await;
-    assert_eq!(throttled.run(Some(SAGE)).await, Err(DirectoryError::Throttled("TooManyRequestsException: no".into())));
+    assert_eq!(run(&throttled, Some(SAGE)).await, Err(DirectoryError::Throttled("TooManyRequestsException: no".into())));
     assert_eq!(throttled.meddler.asked().len(), 6);
     assert_eq!(throttled.clock.pauses().len(), 5);
     check_pauses(&throttled.clock.pauses());
 
     let silent = pool(&[JOURNEYMAN], first(u32::MAX, &Mischief::LoseAnswer)).await;
-    let error = silent.run(Some(SAGE)).await.unwrap_err();
+    let error = run(&silent, Some(SAGE)).await.unwrap_err();
     assert!(matches!(&error, DirectoryError::Unavailable(why) if why.contains("the answer was lost")), "{error}");
     assert_eq!(silent.meddler.asked().len(), 6);
 
@@ -63,7 +63,7 @@ async fn what_does_not_pass_is_given_up_after_six_calls() {
         _ => Mischief::None,
     })
     .await;
-    assert_eq!(broken.run(Some(SAGE)).await, Err(DirectoryError::Unavailable("InternalErrorException: no".into())));
+    assert_eq!(run(&broken, Some(SAGE)).await, Err(DirectoryError::Unavailable("InternalErrorException: no".into())));
     assert_eq!((broken.meddler.asked().len(), broken.groups().await), (7, vec![JOURNEYMAN.to_owned()]));
 }
 
@@ -71,7 +71,7 @@ async fn what_does_not_pass_is_given_up_after_six_calls() {
 async fn pauses_differ() {
     let pool = pool(&[], |_| Mischief::Refuse(400, "TooManyRequestsException")).await;
     for _ in 0..5 {
-        pool.run(None).await.unwrap_err();
+        run(&pool, None).await.unwrap_err();
     }
     let last: std::collections::BTreeSet<u64> = pool.clock.pauses().into_iter().skip(4).step_by(5).collect();
     assert!(last.len() > 1, "five pauses of up to 3.2 s are not all the same: {last:?}");
@@ -81,7 +81,7 @@ async fn pauses_differ() {
 async fn what_is_refused_stays_refused() {
     for code in ["NotAuthorizedException", "InvalidParameterException", "AccessDeniedException"] {
         let pool = pool(&[JOURNEYMAN], move |_| Mischief::Refuse(400, code)).await;
-        assert_eq!(pool.run(Some(SAGE)).await, Err(DirectoryError::Refused(format!("{code}: no"))));
+        assert_eq!(run(&pool, Some(SAGE)).await, Err(DirectoryError::Refused(format!("{code}: no"))));
         assert_eq!((pool.meddler.asked().len(), pool.clock.pauses()), (1, vec![]));
     }
 }
