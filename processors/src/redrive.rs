@@ -8,10 +8,13 @@ use dues_store::{Engine, StoreError};
 
 use crate::ach_handler::{self, AchHandler};
 use crate::batch::{Context, Fate, Incoming, Report, process};
+use crate::changes::Change;
 use crate::collections::signals::{Acted, webhook_balance_worker, webhook_worker};
 use crate::collections::{Collector, batch_worker};
 use crate::gateway::Gateway;
+use crate::groups::Directory;
 use crate::memberships::{self, Memberships};
+use crate::projector::Projector;
 use crate::sqs;
 use crate::stripe;
 
@@ -78,6 +81,24 @@ pub async fn redrive_collection<E: Engine, G: Gateway>(collector: &Collector<E, 
         }
         Err(reason) => Ok(Fate::Failed(reason)),
     }
+}
+
+/// Does what follows from one parked change. What goes through is taken out of the parked ones; what still cannot be understood, stays.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn redrive_change<E: Engine, D: Directory>(projector: &Projector<E, D>, parked: &Parked) -> Result<Fate, StoreError> {
+    let Ok(change) = Change::of_parked(parked, &projector.tables) else { return Ok(Fate::Parked) };
+    let fate = match projector.repeat(&change).await {
+        Ok(fate) => fate,
+        Err(error) if error.is_transient() => Fate::Failed(error.to_string()),
+        Err(_) => Fate::Parked,
+    };
+    match &fate {
+        Fate::Applied | Fate::Duplicate | Fate::Ignored | Fate::Skipped => projector.store.unpark(parked).await?,
+        Fate::Parked | Fate::Failed(_) => {}
+    }
+    Ok(fate)
 }
 
 /// Drives those through that only came too early, again and again until none moves. Gives each that went through, with its fate.

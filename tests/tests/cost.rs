@@ -3,14 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_arithmetic)]
 
 use dues_events::collect::{Ask, Run};
-use dues_events::{Record, Time};
+use dues_events::{Item, Record, Time};
 use dues_processors::Fate;
+use dues_processors::changes::Change;
 use dues_processors::collections::{Collector, Visit};
-use dues_store::{Clock, Store, SystemClock};
+use dues_processors::groups::LocalDirectory;
+use dues_processors::projector::Projector;
+use dues_store::table::GG_CORE;
+use dues_store::{Clock, Condition, Engine as _, Store, SystemClock};
 use dues_tests::dynoxide::{Call, Fault};
 use dues_tests::engines;
 use dues_tests::ledger::Ledger;
-use dues_tests::world::{Sent, context, counts, deliver, incoming, membership, monthly, payment, records, t};
+use dues_tests::memory::Memory;
+use dues_tests::world::{Sent, context, counts, deliver, incoming, membership, monthly, payment, records, store, t};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -50,6 +55,29 @@ async fn a_settlement_is_one_read_and_two_writes() {
     // History: itself and one index. Primary: itself, the index by id, and the status index, whose key changes: an item out, an item in.
     assert!(units("PutItem") <= 2.0 + 4.0, "{} write units", units("PutItem"));
     assert!(units("Query") <= 1.0, "{} read units for a new member", units("Query"));
+}
+
+#[tokio::test]
+async fn groups_of_a_new_tier_are_three_reads_and_two_writes() {
+    let (engine, server) = engines::dynoxide().await;
+    // The groups are elsewhere, as Cognito's are.
+    let projector = Projector::new(store(engine.clone()), Some(LocalDirectory::new(Memory::default())));
+    let mut profile = Item::new();
+    for (name, text) in [("PK", "USER#u-1"), ("SK", "PROFILE#u-1"), ("tier", "SAGE"), ("provider", "cognito")] {
+        profile.set_text(name, text);
+    }
+    engine.put(&GG_CORE, profile.clone(), Condition::Always).await.unwrap();
+    let arrived = t("2026-03-01T00:00:00Z");
+    let change = Change { sequence: "1".into(), table: &GG_CORE, old: None, new: Some(profile), arrived, by_ttl: false };
+    server.reset_calls();
+    assert_eq!(projector.project(std::slice::from_ref(&change)).await.fates, [Fate::Applied]);
+    let calls = server.calls();
+    assert_eq!((requests(&calls, "GetItem"), requests(&calls, "PutItem"), calls.len()), (3, 2, 5), "{calls:?}");
+    let units = |operation: &str| calls.iter().filter(|call| call.operation == operation).filter_map(|call| call.capacity).sum::<f64>();
+    assert!(units("GetItem") <= 3.0 && units("PutItem") <= 2.0, "{} read units, {} write units", units("GetItem"), units("PutItem"));
+    server.reset_calls();
+    assert_eq!(projector.project(&[change]).await.fates, [Fate::Duplicate]);
+    assert_eq!((requests(&server.calls(), "GetItem"), server.calls().len()), (2, 2), "delivered again, it is read and not written");
 }
 
 /// A millisecond later whenever it is looked at: the rows of one visit do not meet in one place.

@@ -1,0 +1,197 @@
+//! Changes of the tables: DynamoDB's streams as Lambda delivers them, or the change log of the one-file program.
+//!
+//! The shapes are read by hand: `aws_lambda_events` has them behind a feature that links `serde_dynamo`, and refuses a whole batch for one
+//! record that it cannot read. Here each record is read by itself, and one that cannot be read is still there to be parked.
+
+mod values;
+
+use dues_events::wire::WireError;
+use dues_events::{Item, Time};
+use dues_store::parked::Parked;
+use dues_store::{Table, TableNames};
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use std::time::Duration;
+
+pub use values::{read_item, write_item};
+
+/// The name, among the parked ones, of records that do not even say which table they come from.
+pub const STREAM: &str = "changes";
+/// Who has removed an item whose time was over.
+const TTL: &str = "dynamodb.amazonaws.com";
+
+/// A change of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Names the delivery.
+    pub sequence: String,
+    /// Of which table.
+    pub table: &'static Table,
+    /// The item before; `None` for a new one.
+    pub old: Option<Item>,
+    /// The item after; `None` for one that was removed.
+    pub new: Option<Item>,
+    /// When it came onto the stream.
+    pub arrived: Time,
+    /// Whether DynamoDB removed the item because its time was over.
+    pub by_ttl: bool,
+}
+
+/// A batch of Lambda's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DynamoStreamEvent {
+    /// Its records, each as it came.
+    #[serde(rename = "Records")]
+    pub records: Vec<Json>,
+}
+
+/// What a record of a batch turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// A change.
+    Change(Change),
+    /// Of a table whose changes nobody here follows.
+    Foreign,
+    /// It cannot be read.
+    Unreadable {
+        /// The table's name, or [`STREAM`] when not even that can be read.
+        stream: &'static str,
+        /// What is wrong with it.
+        error: WireError,
+    },
+}
+
+impl Change {
+    /// Reads a record of Lambda's; `now` is when it arrived, if it does not say.
+    #[must_use]
+    pub fn read(record: &Json, tables: &TableNames, now: Time) -> Read {
+        let table = match table_name(record) {
+            Ok(name) => tables.table(name).filter(|table| table.stream),
+            Err(error) => return Read::Unreadable { stream: STREAM, error },
+        };
+        match table.map(|table| (table.name, Self::of_table(record, table, now))) {
+            None => Read::Foreign,
+            Some((_, Ok(change))) => Read::Change(change),
+            Some((stream, Err(error))) => Read::Unreadable { stream, error },
+        }
+    }
+
+    /// Reads a record of which the table is known.
+    ///
+    /// # Errors
+    /// [`WireError`] names the field.
+    pub fn of_table(record: &Json, table: &'static Table, now: Time) -> Result<Self, WireError> {
+        let image = |name: &str| match at(record, &["dynamodb", name]) {
+            None => Ok(None),
+            Some(image) => read_item(image, &format!("dynamodb.{name}")).map(Some),
+        };
+        let (old, new) = (image("OldImage")?, image("NewImage")?);
+        let missing = |name: &str| Err(wrong(&format!("dynamodb.{name}"), "is missing"));
+        match (text(record, &["eventName"])?, &old, &new) {
+            ("INSERT" | "MODIFY", _, None) => return missing("NewImage"),
+            ("MODIFY" | "REMOVE", None, _) => return missing("OldImage"),
+            ("INSERT" | "MODIFY" | "REMOVE", _, _) => {}
+            (name, _, _) => return Err(wrong("eventName", format!("{name:?} is not one of INSERT, MODIFY, REMOVE"))),
+        }
+        for (image, name) in [(&old, "OldImage"), (&new, "NewImage")] {
+            for key in [Some(table.partition), table.sort].into_iter().flatten() {
+                if image.as_ref().is_some_and(|image| image.text(key).is_none_or(str::is_empty)) {
+                    return Err(wrong(&format!("dynamodb.{name}.{key}"), "is not a key"));
+                }
+            }
+        }
+        Ok(Self {
+            sequence: text(record, &["dynamodb", "SequenceNumber"])?.to_owned(),
+            table,
+            old,
+            new,
+            arrived: created(record).unwrap_or(now),
+            by_ttl: identity(record, "principalId") == Some(TTL) && identity(record, "type") == Some("Service"),
+        })
+    }
+
+    /// Reads a change that was parked.
+    ///
+    /// # Errors
+    /// [`WireError`] names the field.
+    pub fn of_parked(parked: &Parked, tables: &TableNames) -> Result<Self, WireError> {
+        let record = serde_json::from_slice(&parked.body).map_err(|error| wrong("body", format!("is not JSON: {error}")))?;
+        let own = TableNames::default();
+        let table = own.table(&parked.stream).or_else(|| tables.table(table_name(&record).ok()?));
+        let table = table.ok_or_else(|| wrong("eventSourceARN", format!("{} is no table", parked.stream)))?;
+        Self::of_table(&record, table, parked.parked_at)
+    }
+
+    /// As Lambda would deliver it, as far as it is read here, but without the time: the same change is the same record, whenever it came.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let name = match (&self.old, &self.new) {
+            (None, _) => "INSERT",
+            (Some(_), Some(_)) => "MODIFY",
+            (Some(_), None) => "REMOVE",
+        };
+        let mut stream = json!({"SequenceNumber": self.sequence});
+        for (name, image) in [("OldImage", &self.old), ("NewImage", &self.new)] {
+            if let Some(image) = image {
+                stream[name] = write_item(image);
+            }
+        }
+        let mut record = json!({"eventName": name, "dynamodb": stream});
+        if self.by_ttl {
+            record["userIdentity"] = json!({"type": "Service", "principalId": TTL});
+        }
+        record
+    }
+
+    /// The partition of the item: changes of one partition stay in order.
+    #[must_use]
+    pub fn partition(&self) -> &str {
+        self.new.as_ref().or(self.old.as_ref()).and_then(|image| image.text(self.table.partition)).unwrap_or_default()
+    }
+}
+
+/// The number that a record has, readable or not. Without one it has none, and Lambda takes an answer that names none for the whole batch.
+#[must_use]
+pub fn sequence(record: &Json) -> &str {
+    at(record, &["dynamodb", "SequenceNumber"]).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// The table in `arn:aws:dynamodb:REGION:ACCOUNT:table/NAME/stream/LABEL`.
+fn table_name(record: &Json) -> Result<&str, WireError> {
+    let arn = text(record, &["eventSourceARN"])?;
+    let name = arn.split_once(":table/").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    name.filter(|name| !name.is_empty()).ok_or_else(|| wrong("eventSourceARN", format!("{arn:?} names no table")))
+}
+
+/// Who made the change. Lambda spells it with a small letter, the stream itself with a capital one.
+fn identity<'a>(record: &'a Json, field: &str) -> Option<&'a str> {
+    let capital = field[..1].to_uppercase() + &field[1..];
+    let who = at(record, &["userIdentity"])?;
+    who.get(field).or_else(|| who.get(&capital)).and_then(Json::as_str)
+}
+
+/// When it came onto the stream: seconds, whole or not.
+fn created(record: &Json) -> Option<Time> {
+    let seconds = at(record, &["dynamodb", "ApproximateCreationDateTime"])?;
+    match seconds.as_i64() {
+        Some(whole) => Time::from_timestamp(whole, 0),
+        None => {
+            let since = Duration::try_from_secs_f64(seconds.as_f64()?).ok()?;
+            Time::from_timestamp(i64::try_from(since.as_secs()).ok()?, since.subsec_nanos())
+        }
+    }
+}
+
+/// A field inside of others; null is as good as missing.
+fn at<'a>(record: &'a Json, path: &[&str]) -> Option<&'a Json> {
+    path.iter().try_fold(record, |value, name| value.get(name)).filter(|value| !value.is_null())
+}
+
+fn text<'a>(record: &'a Json, path: &[&str]) -> Result<&'a str, WireError> {
+    let value = at(record, path).ok_or_else(|| wrong(&path.join("."), "is missing"))?;
+    value.as_str().ok_or_else(|| wrong(&path.join("."), "is not text"))
+}
+
+fn wrong(field: &str, problem: impl Into<String>) -> WireError {
+    WireError { field: field.to_owned(), problem: problem.into() }
+}

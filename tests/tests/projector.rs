@@ -1,0 +1,171 @@
+//! The projector: groups that follow profiles, removed balances, batches of Lambda's, crashes, races, and Cognito on ministack.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+/// Runs clauses on SQLite, on DynamoDB in this process, and on maps.
+macro_rules! on_engines {
+    ($($clause:ident,)*) => {
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _folder) = dues_tests::engines::embedded();
+                super::$clause(engine).await;
+            })*
+        }
+        mod dynamo_in_process {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _server) = dues_tests::engines::dynoxide().await;
+                super::$clause(engine).await;
+            })*
+        }
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                super::$clause(dues_tests::memory::Memory::default()).await;
+            })*
+        }
+    };
+}
+
+#[path = "projector/balance.rs"]
+mod balance;
+#[path = "projector/batch.rs"]
+mod batch;
+#[path = "projector/cognito.rs"]
+mod cognito;
+#[path = "projector/crash.rs"]
+mod crash;
+#[path = "projector/groups.rs"]
+mod groups;
+#[path = "projector/parking.rs"]
+mod parking;
+#[path = "projector/race.rs"]
+mod race;
+#[path = "projector/wire.rs"]
+mod wire;
+
+use dues_events::{GroupsEffect, Item, UserId};
+use dues_processors::Fate;
+use dues_processors::changes::Change;
+use dues_processors::groups::{Directory, DirectoryError, GroupPage, Limiter, LocalDirectory};
+use dues_processors::projector::Projector;
+use dues_store::table::GG_CORE;
+use dues_store::{Condition, Engine, Key};
+use dues_tests::pool::{ada, sorted};
+use dues_tests::world::{clock, store, t};
+use std::sync::{Arc, Mutex};
+
+/// What is said to a call instead of doing it.
+type Hook = Arc<dyn Fn(&str, &UserId) -> Option<DirectoryError> + Send + Sync>;
+
+/// A directory that writes down every call, and refuses some.
+#[derive(Clone)]
+struct Watched<D> {
+    inner: D,
+    hook: Hook,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl<D: Directory> Watched<D> {
+    fn new(inner: D, hook: impl Fn(&str, &UserId) -> Option<DirectoryError> + Send + Sync + 'static) -> Self {
+        Self { inner, hook: Arc::new(hook), calls: Arc::default() }
+    }
+
+    /// The calls since this was last asked.
+    fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls.lock().unwrap())
+    }
+
+    fn note(&self, call: &str, user: &UserId, group: &str) -> Result<(), DirectoryError> {
+        self.calls.lock().unwrap().push(format!("{call} {group}").trim_end().to_owned());
+        (self.hook)(call, user).map_or(Ok(()), Err)
+    }
+}
+
+impl<D: Directory> Directory for Watched<D> {
+    async fn groups_of(&self, user: &UserId, start: Option<&str>) -> Result<GroupPage, DirectoryError> {
+        self.note("list", user, "")?;
+        self.inner.groups_of(user, start).await
+    }
+
+    async fn add(&self, user: &UserId, group: &str) -> Result<(), DirectoryError> {
+        self.note("add", user, group)?;
+        self.inner.add(user, group).await
+    }
+
+    async fn remove(&self, user: &UserId, group: &str) -> Result<(), DirectoryError> {
+        self.note("remove", user, group)?;
+        self.inner.remove(user, group).await
+    }
+}
+
+type Local<E> = Watched<LocalDirectory<E>>;
+
+/// A projector over groups in a table.
+fn projector<E: Engine>(
+    engine: &E,
+    hook: impl Fn(&str, &UserId) -> Option<DirectoryError> + Send + Sync + 'static,
+) -> Projector<E, Local<E>> {
+    over(engine, Watched::new(LocalDirectory::new(engine.clone()), hook))
+}
+
+/// A projector over that directory, as fast as can be.
+fn over<E: Engine, D: Directory>(engine: &E, directory: D) -> Projector<E, D> {
+    Projector { limiter: Limiter::unlimited(clock()), ..Projector::new(store(engine.clone()), Some(directory)) }
+}
+
+/// A directory that refuses nothing.
+fn nobody(_: &str, _: &UserId) -> Option<DirectoryError> {
+    None
+}
+
+fn key(user: &UserId, sort: String) -> Key {
+    Key { partition: format!("USER#{user}"), sort: Some(sort) }
+}
+
+/// A profile as another service may have made it.
+fn profile(user: &UserId, tier: &str, provider: &str) -> Item {
+    let mut item = Item::new();
+    for (name, text) in
+        [("PK", format!("USER#{user}")), ("SK", format!("PROFILE#{user}")), ("tier", tier.into()), ("provider", provider.into())]
+    {
+        item.set_text(name, text);
+    }
+    item.set_text("displayName", "Ada");
+    item
+}
+
+/// Writes a profile, and gives the change that the stream tells.
+async fn save<E: Engine>(engine: &E, user: &UserId, tier: &str, provider: &str, sequence: &str) -> Change {
+    let old = engine.get(&GG_CORE, key(user, format!("PROFILE#{user}"))).await.unwrap();
+    let new = profile(user, tier, provider);
+    engine.put(&GG_CORE, new.clone(), Condition::Always).await.unwrap();
+    change(old, Some(new), sequence)
+}
+
+fn change(old: Option<Item>, new: Option<Item>, sequence: &str) -> Change {
+    Change { sequence: sequence.to_owned(), table: &GG_CORE, old, new, arrived: t("2026-03-01T00:00:00Z"), by_ttl: false }
+}
+
+/// Tells of one change, and gives its fate.
+async fn told<E: Engine, D: Directory>(projector: &Projector<E, D>, change: &Change) -> Fate {
+    let [fate] = <[Fate; 1]>::try_from(projector.project(std::slice::from_ref(change)).await.fates).unwrap();
+    fate
+}
+
+async fn effect<E: Engine>(engine: &E, user: &UserId) -> Option<GroupsEffect> {
+    let row = engine.get(&GG_CORE, key(user, "EFFECT#GROUPS".into())).await.unwrap();
+    row.map(|row| GroupsEffect::from_item(row).unwrap())
+}
+
+/// A user's groups in the table.
+async fn local_groups<E: Engine>(engine: &E, user: &UserId) -> Vec<String> {
+    sorted(&LocalDirectory::new(engine.clone()), user).await
+}
+
+/// The parked records: stream, code, user and body.
+async fn parked<E: Engine>(engine: &E) -> Vec<(String, String, Option<String>, String)> {
+    let all = store(engine.clone()).parked().await.unwrap();
+    all.into_iter().map(|p| (p.stream, p.code, p.user_id, String::from_utf8(p.body).unwrap())).collect()
+}
