@@ -14,6 +14,7 @@ use crate::clock::clock;
 use crate::gateway::collector;
 use crate::output::{self, Error};
 use crate::patience::patiently;
+use crate::projector_run::catch_up;
 
 pub(crate) async fn pay(data: &Path, args: &Pay) -> Result<(), Error> {
     let store = open(data, &args.act)?;
@@ -21,7 +22,7 @@ pub(crate) async fn pay(data: &Path, args: &Pay) -> Result<(), Error> {
     let pay = Command::Pay { new_account: args.new_account };
     let is_locked = |reply: &Reply| matches!(reply, Reply::Visited(Visit::Locked));
     let reply = patiently(&store.clock, &args.lock, "the member is", is_locked, async || ask(&collector, &args.act, pay).await).await?;
-    tell(&collector, &args.act, reply).await
+    tell_and_catch_up(&collector, &args.act, reply).await
 }
 
 pub(crate) async fn run(data: &Path, act: &Act, command: Command) -> Result<(), Error> {
@@ -29,7 +30,7 @@ pub(crate) async fn run(data: &Path, act: &Act, command: Command) -> Result<(), 
     // These call no gateway.
     let collector = Collector::new(store.clone(), Sandbox::new(store, Odds::NONE));
     let reply = ask(&collector, act, command).await?;
-    tell(&collector, act, reply).await
+    tell_and_catch_up(&collector, act, reply).await
 }
 
 fn open(data: &Path, act: &Act) -> Result<Store<Embedded>, Error> {
@@ -42,6 +43,12 @@ async fn ask<G: Gateway>(collector: &Collector<Embedded, G>, act: &Act, what: Co
         CommitError::Rejected(rejection) => Error::Said(format!("{} cannot be done: {rejection}", what.verb())),
         CommitError::Store(error) => error.into(),
     })
+}
+
+async fn tell_and_catch_up<G: Gateway>(collector: &Collector<Embedded, G>, act: &Act, reply: Reply) -> Result<(), Error> {
+    let told = tell(collector, act, reply).await;
+    catch_up(&collector.store).await?;
+    told
 }
 
 async fn tell<G: Gateway>(collector: &Collector<Embedded, G>, act: &Act, reply: Reply) -> Result<(), Error> {

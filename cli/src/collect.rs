@@ -18,6 +18,7 @@ use crate::clock::clock;
 use crate::gateway::{AnyGateway, collector};
 use crate::output::{self, Error};
 use crate::patience::AGAIN;
+use crate::projector_run::catch_up;
 use crate::sandbox;
 
 /// How many users may wait for a worker: beyond that, the job waits.
@@ -47,7 +48,9 @@ pub(crate) async fn run(data: &Path, args: &Collect) -> Result<(), Error> {
     .await?;
     bar.finish_and_clear();
     wait_for_locked(&collector, &mut collected, &args.lock).await;
-    report(args, &collected, told.as_ref())
+    let reported = report(args, &collected, told.as_ref());
+    catch_up(&store).await?;
+    reported
 }
 
 /// What a run came to.

@@ -29,6 +29,7 @@ use crate::clock::Simulated;
 use crate::collect::collect;
 use crate::notify::LocalBus;
 use crate::output::{self, Error};
+use crate::projector_run::catch_up;
 use company::{Company, Stream};
 
 /// Records in a batch.
@@ -100,7 +101,8 @@ impl Year {
         at(SIGNALS);
         self.see_signals(day).await?;
         at(PAUSE);
-        self.collect(Process::Pause).await
+        self.collect(Process::Pause).await?;
+        catch_up(&self.context.store).await.map(drop)
     }
 
     /// Sends records through the stream's handler, in batches.

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::args::Ingest;
 use crate::output::{self, Error};
+use crate::projector_run::catch_up;
 use crate::stream_run::StreamRun;
 
 /// How many lines are made durable at once.
@@ -44,7 +45,9 @@ pub(crate) async fn run(data: &Path, args: &Ingest) -> Result<(), Error> {
     if released > 0 {
         eprintln!("{} records of earlier runs had waited for these, and went through", output::grouped(released));
     }
-    report(args, &tally)
+    let reported = report(args, &tally);
+    catch_up(&context.store).await?;
+    reported
 }
 
 struct Source {

@@ -13,6 +13,7 @@ mod notify;
 mod output;
 mod parked;
 mod patience;
+mod projector_run;
 mod risk;
 mod sandbox;
 mod serve;

@@ -14,6 +14,7 @@ use std::path::Path;
 use crate::args::{self, SandboxCommand};
 use crate::clock::clock;
 use crate::output::{self, Error};
+use crate::projector_run::catch_up;
 use crate::stream_run::StreamRun;
 
 pub(crate) async fn run(data: &Path, args: &args::Sandbox) -> Result<(), Error> {
@@ -26,10 +27,9 @@ pub(crate) async fn run(data: &Path, args: &args::Sandbox) -> Result<(), Error> 
         SandboxCommand::Deliver { as_of, json } => {
             let store = Store { clock: clock(as_of.as_of), ..output::open_existing(data)? };
             let counts = deliver(&store, &Sandbox::new(store.clone(), Odds::NONE)).await?;
-            if *json {
-                return output::json(&as_json(&counts));
-            }
-            output::text(&in_words(&counts))
+            let told = if *json { output::json(&as_json(&counts)) } else { output::text(&in_words(&counts)) };
+            catch_up(&store).await?;
+            told
         }
     }
 }

@@ -12,6 +12,8 @@ mod bad_input;
 mod bench;
 #[path = "program/books.rs"]
 mod books;
+#[path = "program/caught_up.rs"]
+mod caught_up;
 #[path = "program/collect.rs"]
 mod collect;
 #[path = "program/crowd.rs"]
