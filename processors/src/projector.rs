@@ -12,6 +12,7 @@ use dues_events::attr::{PROVIDER, SK, TIER};
 use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, Time, UserId};
+use dues_projections::dues::TierMap;
 use dues_store::table::{BILLING_ACTIVITY, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{FuturesUnordered, StreamExt as _, iter};
@@ -38,6 +39,8 @@ pub struct Projector<E, D> {
     pub limiter: Limiter,
     /// Which group stands for which tier.
     pub names: GroupNames,
+    /// Which tier a name on a receipt stands for.
+    pub tiers: TierMap,
     /// What the deployment calls the tables.
     pub tables: TableNames,
     /// How many users are worked on at once.
@@ -48,7 +51,15 @@ impl<E: Engine, D: Directory> Projector<E, D> {
     /// With the usual names, below Cognito's rate, and 128 users at once.
     pub fn new(store: Store<E>, directory: Option<D>) -> Self {
         let limiter = Limiter::with_default_rate(store.clock.clone());
-        Self { store, directory, limiter, names: GroupNames::default(), tables: TableNames::default(), parallel: PARALLEL }
+        Self {
+            store,
+            directory,
+            limiter,
+            names: GroupNames::default(),
+            tiers: TierMap::default(),
+            tables: TableNames::default(),
+            parallel: PARALLEL,
+        }
     }
 
     /// Does what follows from these changes.
@@ -108,7 +119,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
         match work {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
             Work::Groups => self.groups(user, &change.sequence).await,
-            Work::Dues => self.dues(change.old.as_ref(), change.new.as_ref()).await,
+            Work::Dues => self.dues(change).await,
         }
     }
 

@@ -16,8 +16,8 @@ pub mod manual;
 pub mod memory;
 pub mod ministack;
 pub mod payments;
-pub mod stripe;
 pub mod pool;
+pub mod stripe;
 pub mod world;
 
 #[cfg(test)]

@@ -70,7 +70,9 @@ impl App {
                 let signature = joined(&head.headers, webhook::SIGNATURE);
                 self.webhook.receive(webhook::Request { method, signature: signature.as_deref(), body: &body }).await
             }
-            _ => api::handle(&self.collector, api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await,
+            _ => {
+                api::handle(&self.collector, api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await
+            }
         })
     }
 

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::told;
 use crate::output::Error;
+use crate::projector_run::catch_up;
 use crate::stream_run::StreamRun;
 
 /// How often to look for what another program has appended; nothing tells of that.
@@ -29,7 +30,26 @@ pub(super) fn start(store: &Store<Embedded>, appended: &watch::Receiver<()>, sto
         let lane = Lane { context, stream, appended: appended.clone(), stopping: stopping.clone() };
         tasks.spawn(lane.run());
     }
+    tasks.spawn(follow_changes(store.clone(), stopping.clone()));
     tasks
+}
+
+/// Does what follows from the changes of the tables, until the program stops.
+async fn follow_changes(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+    while !*stopping.borrow() {
+        let pause = match catch_up(&store).await {
+            Ok(_) => LOOK,
+            Err(error) => {
+                eprintln!("changes of the tables: {error}; trying again soon, nothing is lost");
+                PAUSE
+            }
+        };
+        let sleep = store.clock.sleep(pause);
+        tokio::select! {
+            () = sleep => {}
+            () = told(&mut stopping) => {}
+        }
+    }
 }
 
 /// A stream and its handler.

@@ -1,15 +1,31 @@
 //! Billing records that were paid, or whose payment went back.
 
-use dues_events::Item;
+use dues_events::{Item, Record};
 use dues_store::{Engine, StoreError};
 
 use super::Projector;
 use crate::batch::Fate;
+use crate::changes::Change;
+use crate::entitlements::{DuesTold, dues};
 use crate::groups::Directory;
 
+/// Why a change is parked that pays for a tier which is not in the map.
+const UNKNOWN_TIER: &str = "unknown_tier";
+
 impl<E: Engine, D: Directory> Projector<E, D> {
-    /// What follows from a change of a billing record. Nothing does yet.
-    pub(super) async fn dues(&self, _old: Option<&Item>, _new: Option<&Item>) -> Result<Fate, StoreError> {
-        Ok(Fate::Skipped)
+    /// Books what a change of a billing record means for its user's tier and credits. A record that is gone means nothing: it was moved to another
+    /// date, and is told of there.
+    pub(super) async fn dues(&self, change: &Change) -> Result<Fate, StoreError> {
+        let read = |item: &Option<Item>| item.clone().map(Record::from_item).transpose();
+        let Some(new) = read(&change.new)? else { return Ok(Fate::Skipped) };
+        let old = read(&change.old)?;
+        Ok(match dues(&self.store, &self.tiers, old.as_ref(), &new).await? {
+            DuesTold::Applied => Fate::Applied,
+            DuesTold::Duplicate => Fate::Duplicate,
+            DuesTold::Nothing => Fate::Skipped,
+            DuesTold::UnknownTier(reason) => {
+                self.park(change.table.name, &change.to_json(), change.arrived, UNKNOWN_TIER, reason, Some(&new.user_id)).await
+            }
+        })
     }
 }
