@@ -23,10 +23,13 @@ use dues_store::{Engine, Store, StoreError};
 use std::collections::HashMap;
 
 use booking::{Commit, commit};
-use connect::connect;
+use connect::{Released, connect};
 
 /// How many events are booked at once: with all that may follow from them they fit into one transaction.
-const TOGETHER: usize = 20;
+const TOGETHER: usize = 10;
+/// How many operations of a booking are left to events that waited, beside others or by themselves.
+const BESIDE: usize = 40;
+const ALONE: usize = 60;
 /// How often a booking is tried that others were faster than.
 const TRIES: u32 = 50;
 
@@ -62,7 +65,16 @@ async fn tell_some<E: Engine>(store: &Store<E>, user: &UserId, events: &[StripeE
         if new.is_empty() {
             return Ok(told);
         }
-        let released = connect(store, user, &book, &new).await?;
+        let mut released = connect(store, user, &book, &new).await?;
+        if weight(&released) > BESIDE {
+            // Those at the end of the chain first: what has led to them still does, should this be cut short.
+            let mut cut = released.len();
+            while cut > 0 && weight(&released[cut - 1..]) <= ALONE {
+                cut -= 1;
+            }
+            commit(store, user, &book, Vec::new(), &released.split_off(cut)).await?;
+            continue;
+        }
         match commit(store, user, &book, new, &released).await? {
             Commit::Whole => return Ok(told),
             // The rest is what time has brought.
@@ -87,6 +99,10 @@ pub async fn refresh<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(), S
         commit(store, user, &book, Vec::new(), &[]).await?;
     }
     Err(StoreError::Contended(TRIES))
+}
+
+fn weight(released: &[Released]) -> usize {
+    released.iter().map(Released::weight).sum()
 }
 
 /// What is to become of each event, by the book and by those before it.

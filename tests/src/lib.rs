@@ -20,5 +20,32 @@ pub mod pool;
 pub mod stripe;
 pub mod world;
 
+/// Runs clauses on SQLite, on DynamoDB in this process, and on maps.
+#[macro_export]
+macro_rules! on_engines {
+    ($($clause:ident,)*) => {
+        mod embedded {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _folder) = $crate::engines::embedded();
+                super::$clause(engine).await;
+            })*
+        }
+        mod dynamo_in_process {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                let (engine, _server) = $crate::engines::dynoxide().await;
+                super::$clause(engine).await;
+            })*
+        }
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $clause() {
+                super::$clause($crate::memory::Memory::default()).await;
+            })*
+        }
+    };
+}
+
 #[cfg(test)]
 mod tables;

@@ -2,32 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-/// Runs clauses on SQLite, on DynamoDB in this process, and on maps.
-macro_rules! on_engines {
-    ($($clause:ident,)*) => {
-        mod embedded {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $clause() {
-                let (engine, _folder) = dues_tests::engines::embedded();
-                super::$clause(engine).await;
-            })*
-        }
-        mod dynamo_in_process {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $clause() {
-                let (engine, _server) = dues_tests::engines::dynoxide().await;
-                super::$clause(engine).await;
-            })*
-        }
-        mod memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $clause() {
-                super::$clause(dues_tests::memory::Memory::default()).await;
-            })*
-        }
-    };
-}
-
 #[path = "projector/balance.rs"]
 mod balance;
 #[path = "projector/batch.rs"]

@@ -18,10 +18,8 @@ use std::collections::HashSet;
 use super::connect::Released;
 use crate::stripe::STREAM;
 
-/// How many movements one booking has at the most. More than that come only when a pass is told of that was bought years ago.
-const MOVEMENTS: usize = 40;
-/// How many months are then booked at once.
-const STRIDE: Months = Months::new(24);
+/// How many months are booked at once when not all fit: a pass is told of that was bought years ago.
+const STRIDES: [Months; 4] = [Months::new(24), Months::new(12), Months::new(6), Months::new(1)];
 
 /// What became of a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +38,42 @@ struct Step {
     movements: Vec<(Movement, EventId)>,
 }
 
+/// A booking, up to a time.
+struct Attempt {
+    until: Time,
+    step: Step,
+    ops: Vec<Op>,
+}
+
+impl Attempt {
+    /// How many operations it has, the balance's among them.
+    fn len(&self) -> usize {
+        self.ops.len() + self.step.movements.len() + 1
+    }
+}
+
+fn attempt<E: Engine>(
+    store: &Store<E>,
+    user: &UserId,
+    book: &Book,
+    before: &Entitlement,
+    new: &[StripeEvent],
+    released: &[Released],
+    until: Time,
+) -> Result<Attempt, StoreError> {
+    let now = store.clock.now();
+    let step = step(book, before, new, until);
+    let (head, profile) = moved_on(book, &step.after, new.len(), until)?;
+    let mut ops = vec![head.op(user)];
+    for (event, place) in new.iter().zip(book.head.facts + 1..) {
+        ops.push(fact_op(user, event, place, now)?);
+    }
+    ops.extend(row_ops(user, before, &step.after));
+    ops.extend(profile.map(|shown| profile_op(user, &shown, now)));
+    ops.extend(released.iter().flat_map(|released| released.waiting.done(STREAM)));
+    Ok(Attempt { until, step, ops })
+}
+
 /// Books new events of a user, those that waited for them, and what time has brought.
 pub(super) async fn commit<E: Engine>(
     store: &Store<E>,
@@ -52,25 +86,14 @@ pub(super) async fn commit<E: Engine>(
     let before = state(book);
     let waited = released.iter().filter(|released| released.is_new).map(|released| released.waiting.event.clone());
     let new: Vec<StripeEvent> = new.into_iter().chain(waited).collect();
-    let mut until = now;
-    let mut step = step(book, &before, &new, until);
-    if step.movements.len() > MOVEMENTS {
-        until = stride(book, &new, now);
-        step = self::step(book, &before, &new, until);
+    let mut booked = attempt(store, user, book, &before, &new, released, now)?;
+    for months in STRIDES {
+        if booked.len() <= TRANSACTION {
+            break;
+        }
+        booked = attempt(store, user, book, &before, &new, released, stride(book, &new, now, months))?;
     }
-    let (head, profile) = moved_on(book, &step.after, new.len(), until)?;
-    let mut ops = vec![head.op(user)];
-    for (event, place) in new.iter().zip(book.head.facts + 1..) {
-        ops.push(fact_op(user, event, place, now)?);
-    }
-    ops.extend(row_ops(user, &before, &step.after));
-    ops.extend(profile.map(|shown| profile_op(user, &shown, now)));
-    let ends: Vec<Op> = released.iter().flat_map(|released| released.waiting.done(STREAM)).collect();
-    // With the booking, if there is room; what is left over does no harm, and goes when it is driven through by hand.
-    let has_room = ops.len() + step.movements.len() + ends.len() < TRANSACTION;
-    if has_room {
-        ops.extend(ends.iter().cloned());
-    }
+    let Attempt { until, step, ops } = booked;
     let terms = terms(&before, &step);
     let first = before.grants.is_empty() && read_standing(&book.head)?.notes.is_empty();
     let (mut moves, causes): (Vec<Movement>, Vec<EventId>) = step.movements.into_iter().unzip();
@@ -86,11 +109,6 @@ pub(super) async fn commit<E: Engine>(
                 }
                 (_, _) => return Ok(Commit::Stale),
             },
-        }
-    }
-    if !has_room {
-        for end in ends {
-            store.engine.transact(vec![end]).await.map(drop)?;
         }
     }
     Ok(if until < now { Commit::InPart } else { Commit::Whole })
@@ -128,10 +146,10 @@ fn step(book: &Book, before: &Entitlement, new: &[StripeEvent], until: Time) -> 
 }
 
 /// Some months further than the last booking, or than the first event.
-fn stride(book: &Book, new: &[StripeEvent], now: Time) -> Time {
+fn stride(book: &Book, new: &[StripeEvent], now: Time, months: Months) -> Time {
     let first = book.facts.iter().chain(new).map(|event| event.created).min().unwrap_or(now);
     let from = book.head.seen.unwrap_or(first).max(first);
-    from.checked_add_months(STRIDE).map_or(now, |until| until.min(now))
+    from.checked_add_months(months).map_or(now, |until| until.min(now))
 }
 
 /// The head after the booking, and the profile if it shows something else then.

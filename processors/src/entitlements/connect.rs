@@ -7,8 +7,7 @@ use dues_store::{Engine, Store, StoreError};
 use futures::future::try_join_all;
 use std::collections::{BTreeSet, HashSet};
 
-/// More events than this never wait for one user; should they, the rest stays parked and is driven through by hand.
-const MOST_RELEASED: usize = 15;
+use crate::stripe::STREAM;
 
 /// An event that does not have to wait any more.
 pub(super) struct Released {
@@ -17,16 +16,26 @@ pub(super) struct Released {
     pub(super) is_new: bool,
 }
 
-/// Notes whose the objects of new events are, and gives the events that waited to know. Those may name objects that others wait for.
+impl Released {
+    /// How many operations of a transaction it takes: itself, what it may move, and the end of its waiting.
+    pub(super) fn weight(&self) -> usize {
+        usize::from(self.is_new) * 2 + self.waiting.done(STREAM).len()
+    }
+}
+
+/// Notes whose the objects of new events are, and gives the events that waited to know. Those may name objects that others wait for: each comes
+/// behind the one that has led to it.
 ///
-/// It is done before the events are booked: a crash in between leaves links, and the events, told again, find what waits once more.
+/// It is done before the events are booked: a crash in between leaves links, and the events, told again, find what waits once more. Objects that
+/// only those have named that had to be led here themselves are looked at again, for the same reason.
 pub(super) async fn connect<E: Engine>(
     store: &Store<E>,
     user: &UserId,
     book: &Book,
     new: &[StripeEvent],
 ) -> Result<Vec<Released>, StoreError> {
-    let mut seen: HashSet<String> = book.facts.iter().flat_map(StripeEvent::objects).map(str::to_owned).collect();
+    let mut seen: HashSet<String> =
+        book.facts.iter().filter(|event| event.user().is_some()).flat_map(StripeEvent::objects).map(str::to_owned).collect();
     let mut known: HashSet<_> = book.facts.iter().chain(new).map(|event| event.id.clone()).collect();
     let mut objects: BTreeSet<String> = new.iter().flat_map(StripeEvent::objects).map(str::to_owned).collect();
     let mut released: Vec<Released> = Vec::new();
@@ -47,6 +56,5 @@ pub(super) async fn connect<E: Engine>(
             }
         }
     }
-    released.truncate(MOST_RELEASED);
     Ok(released)
 }

@@ -6,7 +6,7 @@ use dues_tests::faulty::Faulty;
 
 use super::*;
 
-on_engines! {
+dues_tests::on_engines! {
     a_crash_after_any_write_and_a_retry_end_the_same,
 }
 

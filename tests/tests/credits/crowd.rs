@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-on_engines! {
+dues_tests::on_engines! {
     two_hundred_consumers_take_exactly_what_is_there,
     one_key_takes_once_and_everybody_gets_the_same_answer,
     everybody_who_comes_first_gets_the_same_row,

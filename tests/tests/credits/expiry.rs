@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-on_engines! {
+dues_tests::on_engines! {
     credits_are_gone_when_their_time_is_over_whoever_asks_first,
     what_has_expired_is_gone_before_anything_moves,
     whatever_comes_in_makes_all_credits_good_for_as_long_as_if_they_had_come_now,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-on_engines! {
+dues_tests::on_engines! {
     the_story_of_the_seeds_example_ends_in_its_row,
     a_row_of_another_writer_is_taken_over_and_keeps_what_is_not_ours,
     a_take_back_may_leave_debts,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{USER, at};
 
-on_engines! {
+dues_tests::on_engines! {
     access_has_a_priority_and_says_why,
     credits_are_made_on_first_access_and_spent_once_for_each_key,
     the_ledger_is_listed_page_by_page,

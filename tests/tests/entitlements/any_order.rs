@@ -1,5 +1,8 @@
 //! Whatever the order, the repeats, the cuts and who works at once: the same profile, subscriptions, passes and credits.
 
+use dues_processors::changes::Change;
+use dues_processors::groups::{Directory as _, Limiter, LocalDirectory};
+use dues_processors::projector::Projector;
 use dues_processors::redrive::process_stream;
 use dues_store::Engine;
 use dues_tests::memory::Memory;
@@ -130,4 +133,42 @@ async fn at_once<E: Engine>(engine: E) {
     assert_eq!(book.facts.len(), life().len());
 }
 
-on_engines! { at_once, }
+dues_tests::on_engines! { at_once, }
+
+/// The groups too: from the change log of the embedded engine, of which some changes come twice, through the projector.
+#[tokio::test]
+async fn groups_follow_whatever_the_order() {
+    for seed in 0..12 {
+        let (engine, _folder) = dues_tests::engines::embedded();
+        let context = at(&engine, NOW);
+        let mut die = Rng::with_seed(seed);
+        let mut events = life();
+        die.shuffle(&mut events);
+        let projector = Projector {
+            limiter: Limiter::unlimited(context.store.clock.clone()),
+            ..Projector::new(context.store.clone(), Some(LocalDirectory::new(engine.clone())))
+        };
+        let mut seen = 0;
+        for cut in events.chunks(4) {
+            deliver(&context, cut, 4).await;
+            let changes = engine.changes(seen, 10_000).unwrap();
+            // Now and then the stream starts again a little earlier.
+            seen = if changes.is_empty() { seen } else { changes[die.usize(..changes.len())].seq };
+            let changes: Vec<Change> = changes.into_iter().map(change).collect();
+            assert_eq!(projector.project(&changes).await.first_failure(), None);
+        }
+        let changes: Vec<Change> = engine.changes(seen, 10_000).unwrap().into_iter().map(change).collect();
+        assert_eq!(projector.project(&changes).await.first_failure(), None);
+        let groups = LocalDirectory::new(engine.clone()).groups_of(&user(), None).await.unwrap().groups;
+        assert_eq!(groups, ["dues-sage"], "seed {seed}");
+        let mut rows = rows(&engine).await;
+        let effect = rows.remove("EFFECT#GROUPS").unwrap();
+        assert_eq!((&effect["tier"], &effect["group"]), (&"SAGE".into(), &"dues-sage".into()));
+        assert_eq!(rows, expected().await, "seed {seed}");
+    }
+}
+
+fn change(change: dues_store::embedded::Change) -> Change {
+    let dues_store::embedded::Change { seq, table, old, new } = change;
+    Change { sequence: seq.to_string(), table, old, new, arrived: dues_tests::world::t(NOW), by_ttl: false }
+}

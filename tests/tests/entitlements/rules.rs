@@ -9,7 +9,7 @@ use dues_tests::world::{Sent, deliver};
 
 use super::{USER, at, credits, rows, tier, user};
 
-on_engines! {
+dues_tests::on_engines! {
     a_period_is_granted_once_however_often_stripe_says_that_it_is_paid,
     a_year_of_missed_webhooks_grants_each_month_once,
     a_refund_takes_back_exactly_what_its_payment_granted,

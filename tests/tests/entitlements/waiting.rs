@@ -5,16 +5,17 @@ use dues_processors::Fate;
 use dues_processors::redrive::{process_stream, redrive};
 use dues_store::Engine;
 use dues_store::table::{ENTITLEMENTS, PARKED};
-use dues_tests::stripe::{checkout, dispute, refund, subscription};
+use dues_tests::stripe::{checkout, dispute, invoice, invoice_payment, payment_of, refund, subscription};
 use dues_tests::world::{all, deliver, incoming};
 
 use super::{USER, at, credits, tier, user};
 
-on_engines! {
+dues_tests::on_engines! {
     who_comes_too_early_is_parked_and_goes_through_by_itself,
     a_chain_of_objects_leads_to_the_user,
     a_redriven_event_without_a_user_stays_parked,
     both_at_once_never_miss_each_other,
+    a_hundred_that_wait_for_one_are_let_through_by_it,
 }
 
 const NOW: &str = "2026-02-01T00:00:00Z";
@@ -80,4 +81,21 @@ async fn both_at_once_never_miss_each_other<E: Engine>(engine: E) {
     let context = at(&engine, NOW);
     deliver(&context, &[subscription("s", "created", NOW, USER, "SAGE", "active", NOW)], 1).await;
     assert_eq!(tier(&context.store).await, PlanTier::Sage);
+}
+
+/// Three years of invoices, payments and refunds, before anybody says whose the customer is.
+async fn a_hundred_that_wait_for_one_are_let_through_by_it<E: Engine>(engine: E) {
+    let context = at(&engine, "2026-02-01T00:00:00Z");
+    let mut early = Vec::new();
+    for month in (0..36).map(|n| format!("{}-{:02}-01T00:00:00Z", 2023 + n / 12, n % 12 + 1)) {
+        early.push(refund(&format!("r-{month}"), "created", &month, &format!("re-{month}"), &payment_of(USER, &month), 1500, "succeeded"));
+        early.push(invoice_payment(&format!("p-{month}"), &month, USER, &month));
+        early.push(invoice(&format!("i-{month}"), "paid", &month, USER, &month));
+    }
+    let fates = deliver(&context, &early, 50).await;
+    assert!(fates.iter().all(|fate| *fate == Fate::Parked));
+    assert_eq!(deliver(&context, &[subscription("s", "created", NOW, USER, "SAGE", "active", NOW)], 1).await, [Fate::Applied]);
+    assert_eq!((context.store.parked().await.unwrap(), waits(&engine).await), (vec![], 0));
+    assert_eq!(context.store.entitlement_book(&user()).await.unwrap().facts.len(), 109);
+    assert_eq!(credits(&context.store).await, 0, "all were refunded");
 }

@@ -97,9 +97,12 @@ fn webhooks_of_a_stand_in_for_stripe_arrive_and_only_ours_are_kept() {
     let card = card.map(|(name, value)| (format!("source[{name}]"), value));
     let card: Vec<(&str, &str)> = card.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     stripe.ask("POST", &format!("/v1/customers/{customer}/sources"), &card);
-    let wanted = [("customer", customer), ("items[0][plan]", "plus"), ("metadata[user_id]", "u-1")];
+    let about = [("metadata[user_id]", "u-1"), ("metadata[planTier]", "SAGE"), ("metadata[provider]", "cognito")];
+    let wanted: Vec<(&str, &str)> = [("customer", customer), ("items[0][plan]", "plus")].into_iter().chain(about).collect();
     let subscription = stripe.ask("POST", "/v1/subscriptions", &wanted);
     let subscription = subscription["id"].as_str().unwrap();
+    // All the way: profile, access and the group. No credits: this stand-in does not say why it made an invoice, as Stripe does.
+    until("the tier is there", || stands(&dues) == ("SAGE".to_owned(), "subscription".into(), 0, vec!["dues-sage".to_owned()]));
     stripe.ask("DELETE", &format!("/v1/subscriptions/{subscription}"), &[]);
     let ours = ["customer.subscription.created", "customer.subscription.deleted", "invoice.payment_succeeded", "payment_intent.succeeded"];
     let others = ["customer.created", "customer.source.created", "invoice.created", "plan.created", "product.created"];
@@ -108,6 +111,9 @@ fn webhooks_of_a_stand_in_for_stripe_arrive_and_only_ours_are_kept() {
     until("every webhook is delivered", || delivered(&stripe.log()).len() >= all.len());
     assert_eq!(delivered(&stripe.log()), all, "{}", stripe.log());
 
+    until("the tier is gone", || stands(&dues).3.is_empty());
+    let (tier, source, credits, _) = stands(&dues);
+    assert_eq!((tier.as_str(), source.as_str(), credits), ("free", "subscription", 0), "cancelled, and paid for until the month ends");
     let inbox = dues.inbox();
     let mut kept: Vec<String> = inbox.iter().map(|(_, body)| kind(body)).collect();
     kept.sort();
@@ -120,6 +126,14 @@ fn webhooks_of_a_stand_in_for_stripe_arrive_and_only_ours_are_kept() {
             assert!(decode(body).unwrap().is_some(), "it can be read");
         }
     }
+}
+
+/// Tier of the profile, source of the access, credits and groups, as `dues show` has them.
+fn stands(dues: &Dues) -> (String, String, i64, Vec<String>) {
+    let shown: Value = serde_json::from_str(&dues.ok(&["show", "u-1", "--json"])).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let groups = shown["groups"].as_array().unwrap().iter().map(text).collect();
+    (text(&shown["profile"]["tier"]), text(&shown["access"]["source"]), shown["credits"]["balance"].as_i64().unwrap(), groups)
 }
 
 fn kind(body: &[u8]) -> String {

@@ -7,7 +7,7 @@ use dues_tests::engines;
 use dues_tests::world::Standing;
 use serde_json::{Value, json};
 
-on_engines! {
+dues_tests::on_engines! {
     a_balance_that_ttl_removed_is_told_to_the_ledger,
 }
 

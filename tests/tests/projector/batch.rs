@@ -9,7 +9,7 @@ use dues_tests::pool::SAGE;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-on_engines! {
+dues_tests::on_engines! {
     what_cannot_be_read_is_parked_and_the_others_go_on,
     the_answer_names_the_first_that_failed,
     a_table_may_have_another_name,

@@ -4,7 +4,7 @@ use super::*;
 use dues_tests::faulty::{Faulty, Plug};
 use dues_tests::pool::{INITIATE, JOURNEYMAN};
 
-on_engines! {
+dues_tests::on_engines! {
     after_a_crash_anywhere_it_ends_the_same,
 }
 

@@ -5,7 +5,7 @@ use dues_tests::pool::{INITIATE, JOURNEYMAN, SAGE};
 use dues_tests::world::all;
 use serde_json::json;
 
-on_engines! {
+dues_tests::on_engines! {
     groups_follow_a_profile_and_are_written_down,
     what_was_done_is_not_done_again,
     only_users_of_cognito_have_groups,

@@ -5,7 +5,7 @@ use dues_processors::projector::{GROUPS_STREAM, redrive_groups};
 use dues_processors::redrive::redrive_change;
 use dues_tests::pool::SAGE;
 
-on_engines! {
+dues_tests::on_engines! {
     an_unknown_user_is_parked_and_redriven,
     a_user_who_is_made_later_leaves_nothing_parked,
     a_user_has_one_parked_effect_with_the_latest_reason,

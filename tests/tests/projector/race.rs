@@ -6,7 +6,7 @@ use futures::future::join_all;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
-on_engines! {
+dues_tests::on_engines! {
     two_projectors_on_a_restless_profile_end_with_its_last_tier,
     a_slow_projector_does_not_undo_a_faster_one,
     a_slow_projector_that_dies_after_a_faster_one_is_put_right_by_redelivery,
