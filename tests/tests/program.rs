@@ -18,6 +18,8 @@ mod caught_up;
 mod collect;
 #[path = "program/crowd.rs"]
 mod crowd;
+#[path = "program/entitled.rs"]
+mod entitled;
 #[path = "program/happy.rs"]
 mod happy;
 #[path = "program/kill.rs"]
