@@ -177,6 +177,10 @@ names! {
     WAITERS = "waiters";
     /// Entitlements: where a waiting event is among the parked ones.
     PARKED_ID = "parkedId";
+    /// Journal: the state of an aggregate.
+    STATE = "state";
+    /// Journal: a fact.
+    FACT = "fact";
     /// Groups effect: the group that the user was put into.
     GROUP = "group";
     /// Groups effect: groups that the user was put into when it was last run.

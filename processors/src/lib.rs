@@ -16,6 +16,7 @@ pub mod memberships;
 pub mod notifier;
 pub mod projector;
 pub mod queue;
+pub mod read_models;
 pub mod redrive;
 pub mod sqs;
 pub mod stripe;

@@ -6,6 +6,7 @@
 
 mod dues;
 mod groups;
+mod read_models;
 
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dues_events::attr::{PROVIDER, SK, TIER};
@@ -13,7 +14,8 @@ use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, Time, UserId};
 use dues_projections::dues::TierMap;
-use dues_store::table::{BILLING_ACTIVITY, GG_CORE};
+use dues_store::entitlements::EVENT_PREFIX;
+use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{FuturesUnordered, StreamExt as _, iter};
 use serde_json::Value as Json;
@@ -120,6 +122,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
+            Work::Stripe(told) => self.stripe(user, told).await,
         }
     }
 
@@ -143,6 +146,8 @@ enum Work<'a> {
     Groups,
     /// A billing record has changed.
     Dues,
+    /// Stripe has told something of the user.
+    Stripe(&'a Item),
 }
 
 impl<'a> Work<'a> {
@@ -151,10 +156,14 @@ impl<'a> Work<'a> {
         if change.table.name == BILLING_ACTIVITY.name {
             return Some((change.partition().into(), Self::Dues));
         }
+        let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
+        if change.table.name == ENTITLEMENTS.name {
+            let told = change.new.as_ref().filter(|_| change.old.is_none() && sort.starts_with(EVENT_PREFIX))?;
+            return Some((user_of(change.partition())?, Self::Stripe(told)));
+        }
         if change.table.name != GG_CORE.name {
             return None;
         }
-        let sort = change.new.as_ref().or(change.old.as_ref())?.text(SK)?;
         let work = match (&change.old, &change.new) {
             (Some(old), None) if sort == BALANCE_SORT && change.by_ttl => Self::Expired(old),
             (old, Some(new)) if sort.starts_with(PROFILE_PREFIX) && has_moved(old.as_ref(), new) => Self::Groups,

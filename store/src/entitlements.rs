@@ -24,7 +24,7 @@ use crate::table::{ENTITLEMENTS, GG_CORE};
 /// The sort key of a head.
 const HEAD: &str = "HEAD";
 /// What starts the sort key of an event.
-const EVENT: &str = "EVENT#";
+pub const EVENT_PREFIX: &str = "EVENT#";
 /// How often a book is read that was being written, and how far apart.
 const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -85,7 +85,7 @@ impl Head {
 /// # Errors
 /// [`StoreError::Invalid`] when it cannot be written down.
 pub fn fact_op(user: &UserId, event: &StripeEvent, place: u64, now: Time) -> Result<Op, StoreError> {
-    let mut item = keyed(partition(user), &format!("{EVENT}{}", event.id));
+    let mut item = keyed(partition(user), &format!("{EVENT_PREFIX}{}", event.id));
     item.set(PLACE, Value::number(place));
     item.set_text(TOLD_AT, GoTime::trimmed(now).text());
     item.set_text(STRIPE_EVENT, event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?);
@@ -105,7 +105,7 @@ impl<E: Engine> Store<E> {
                 if item.text(SK) == Some(HEAD) {
                     head = Head::read(&item)?;
                 } else {
-                    facts.push((number(&item, PLACE)?, read_event(&item)?));
+                    facts.push((number(&item, PLACE)?, told_event(&item)?));
                 }
             }
             if head.facts == facts.len() as u64 {
@@ -176,7 +176,11 @@ fn number(item: &Item, name: &'static str) -> Result<u64, StoreError> {
     item.get(name).and_then(Value::as_u64).ok_or_else(|| unreadable(item, name, "is missing or not a number".to_owned()))
 }
 
-fn read_event(item: &Item) -> Result<StripeEvent, StoreError> {
+/// The event in a row of a user's book.
+///
+/// # Errors
+/// [`StoreError::Unreadable`] names the row.
+pub fn told_event(item: &Item) -> Result<StripeEvent, StoreError> {
     StripeEvent::from_json(item.text(STRIPE_EVENT).unwrap_or_default()).map_err(|e| unreadable(item, STRIPE_EVENT, e.to_string()))
 }
 

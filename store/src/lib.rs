@@ -7,6 +7,7 @@ pub mod commit;
 pub mod credits;
 pub mod engine;
 pub mod entitlements;
+pub mod journal;
 pub mod lock;
 pub mod pages;
 pub mod parked;

@@ -86,12 +86,16 @@ pub const GG_CORE: Table =
 /// What the rows of [`GG_CORE`] come from: each user's Stripe events and how far they have been told, whose a Stripe object is, and events that wait
 /// until that is known.
 pub const ENTITLEMENTS: Table =
-    Table { name: "dues-entitlements", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: false, ttl: None };
+    Table { name: "dues-entitlements", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: true, ttl: None };
+
+/// The journal of the read models: the facts of each aggregate, and its state.
+pub const JOURNAL: Table =
+    Table { name: "dues-journal", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: false, ttl: None };
 
 /// Every table that a deployment has.
-pub const ALL: [&Table; 6] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE, &ENTITLEMENTS];
+pub const ALL: [&Table; 7] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE, &ENTITLEMENTS, &JOURNAL];
 /// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
-pub const EMBEDDED: [&Table; 8] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE, &ENTITLEMENTS];
+pub const EMBEDDED: [&Table; 9] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE, &ENTITLEMENTS, &JOURNAL];
 
 impl Table {
     /// One of its indexes.

@@ -8,7 +8,7 @@ use dues_events::stripe::StripeEvent;
 use dues_events::{Item, UserId, Value};
 use futures::future::try_join_all;
 
-use super::{keyed, read_event};
+use super::{keyed, told_event};
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Key, Op, Query, StoreError, Updated};
 use crate::parked::Parked;
@@ -111,7 +111,7 @@ impl<E: Engine> Store<E> {
         let items = self.all(Query::prefix(&ENTITLEMENTS, link_partition(object), WAIT)).await?;
         let read = |item: Item| {
             let parked = item.text(PARKED_ID).unwrap_or_default().to_owned();
-            Ok(Waiting { event: read_event(&item)?, parked })
+            Ok(Waiting { event: told_event(&item)?, parked })
         };
         items.into_iter().map(read).collect()
     }

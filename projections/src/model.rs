@@ -1,0 +1,75 @@
+//! What a read model is: facts come in, in any order and more than once, and rows come out.
+//!
+//! A model's facts belong to aggregates (an image, a user's profile, a document). Each aggregate has a state, into which its facts are merged one by one;
+//! merging must not depend on the order, so a state remembers for each of its parts which fact said so last ([`Latest`]). Rows are a function of the
+//! state. So the rows that were kept up to date and those that are made again from the facts are the same, to the byte.
+
+use dues_events::{EventId, Item, Time};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// A read model.
+pub trait Model: Send + Sync + 'static {
+    /// Its name, as deployments choose it.
+    const NAME: &'static str;
+    /// What is told of its aggregates.
+    type Fact: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync;
+    /// What they come to.
+    type State: Serialize + DeserializeOwned + Default + Clone + PartialEq + Send + Sync;
+
+    /// Merges a fact into a state. Whatever the order in which facts are merged, the state must be the same in the end.
+    fn merge(state: &mut Self::State, told: &Told<Self::Fact>);
+
+    /// The rows of an aggregate: the name of the table, and the item.
+    fn rows(aggregate: &str, state: &Self::State) -> Vec<(&'static str, Item)>;
+}
+
+/// A fact, with its identity and when it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told<F> {
+    /// The identity of the fact.
+    pub id: EventId,
+    /// When it happened.
+    pub at: Time,
+    /// What it says.
+    pub fact: F,
+}
+
+/// A part of a state that is as the latest fact says. Of two facts of one instant the one with the greater id counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latest<T> {
+    /// When the fact was that said so.
+    pub at: Time,
+    /// Which it was.
+    pub by: EventId,
+    /// What it said.
+    pub value: T,
+}
+
+impl<T> Latest<T> {
+    /// Puts a value in the place of an earlier one; a later one stays.
+    pub fn put<F>(place: &mut Option<Self>, told: &Told<F>, value: T) {
+        let newer = place.as_ref().is_none_or(|known| (known.at, &known.by) < (told.at, &told.id));
+        if newer {
+            *place = Some(Self { at: told.at, by: told.id.clone(), value });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_counts_whenever_it_comes() {
+        let told = |id: &str, second: i64| Told { id: id.into(), at: Time::from_timestamp(second, 0).unwrap(), fact: () };
+        let facts = [(told("a", 1), 10), (told("c", 2), 30), (told("b", 2), 20)];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [1, 1, 2]] {
+            let mut place = None;
+            for n in order {
+                Latest::put(&mut place, &facts[n].0, facts[n].1);
+            }
+            assert_eq!(place.map(|latest| latest.value), Some(30), "{order:?}");
+        }
+    }
+}

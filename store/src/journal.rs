@@ -1,0 +1,143 @@
+//! The journal of the read models, in [`JOURNAL`]: each aggregate's facts, append-only, and its head: version and state.
+//!
+//! A fact is added together with the head, its version moved on, and the rows that differ, in one transaction. The fact's row is put if it is not there:
+//! that is what makes it happen once, and the facts are never read to apply the next one. They are there to make the rows again.
+
+use dues_events::attr::{FACT, PK, SK, STATE, TOLD_AT, VERSION};
+use dues_events::record::ReadError;
+use dues_events::{EventId, GoTime, Item, Time, Value};
+
+use crate::billing::Store;
+use crate::engine::{Condition, Cursor, Engine, Key, Op, Query, StoreError};
+use crate::table::JOURNAL;
+
+/// The sort key of a head.
+const HEAD: &str = "HEAD";
+/// What starts the sort key of a fact.
+const FACT_PREFIX: &str = "FACT#";
+/// How many rows are read at once.
+const PAGE: u32 = 500;
+
+/// How an aggregate stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalHead {
+    /// How often facts were added; 0 for an aggregate of which nothing is known.
+    pub version: u64,
+    /// Its state, as JSON.
+    pub state: String,
+}
+
+/// Which aggregate of which model.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Aggregate {
+    /// The model.
+    pub model: String,
+    /// The aggregate.
+    pub name: String,
+}
+
+impl Aggregate {
+    /// An aggregate of a model.
+    pub fn new(model: &str, name: impl Into<String>) -> Self {
+        Self { model: model.to_owned(), name: name.into() }
+    }
+
+    fn partition(&self) -> String {
+        format!("{}#{}", self.model, self.name)
+    }
+
+    fn read(partition: &str) -> Option<Self> {
+        let (model, name) = partition.split_once('#')?;
+        Some(Self::new(model, name))
+    }
+
+    fn key(&self, sort: String) -> Key {
+        Key { partition: self.partition(), sort: Some(sort) }
+    }
+
+    fn item(&self, sort: &str) -> Item {
+        let mut item = Item::new();
+        item.set_text(PK, self.partition());
+        item.set_text(SK, sort);
+        item
+    }
+
+    /// Writes a head, if the one that is there is the one before it.
+    #[must_use]
+    pub fn head_op(&self, head: &JournalHead) -> Op {
+        let mut item = self.item(HEAD);
+        item.set(VERSION, Value::number(head.version));
+        item.set_text(STATE, head.state.as_str());
+        let condition = match head.version {
+            0 | 1 => Condition::NoItem,
+            version => Condition::Equals(VERSION, Value::number(version - 1)),
+        };
+        Op::Put(&JOURNAL, item, condition)
+    }
+
+    /// Adds a fact, if it is not there.
+    #[must_use]
+    pub fn fact_op(&self, id: &EventId, json: &str, now: Time) -> Op {
+        let mut item = self.item(&format!("{FACT_PREFIX}{id}"));
+        item.set_text(FACT, json);
+        item.set_text(TOLD_AT, GoTime::trimmed(now).text());
+        Op::Put(&JOURNAL, item, Condition::NoItem)
+    }
+}
+
+impl<E: Engine> Store<E> {
+    /// The head of an aggregate.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn journal_head(&self, aggregate: &Aggregate) -> Result<JournalHead, StoreError> {
+        let Some(item) = self.engine.get(&JOURNAL, aggregate.key(HEAD.to_owned())).await? else { return Ok(JournalHead::default()) };
+        let version = item.get(VERSION).and_then(Value::as_u64).ok_or_else(|| unreadable(&item, VERSION))?;
+        Ok(JournalHead { version, state: item.text(STATE).ok_or_else(|| unreadable(&item, STATE))?.to_owned() })
+    }
+
+    /// A fact of an aggregate, as JSON.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn journal_fact(&self, aggregate: &Aggregate, id: &EventId) -> Result<Option<String>, StoreError> {
+        let item = self.engine.get(&JOURNAL, aggregate.key(format!("{FACT_PREFIX}{id}"))).await?;
+        item.map(|item| fact(&item)).transpose()
+    }
+
+    /// All facts of an aggregate, as JSON, in the order of their ids.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn journal_facts(&self, aggregate: &Aggregate) -> Result<Vec<String>, StoreError> {
+        let items = self.all(Query::prefix(&JOURNAL, aggregate.partition(), FACT_PREFIX)).await?;
+        items.iter().map(fact).collect()
+    }
+
+    /// Calls back with every aggregate of every model, in no particular order, a page at a time.
+    ///
+    /// # Errors
+    /// What the engine could not do, or what was called back with says.
+    pub async fn journal_aggregates(&self, mut each: impl FnMut(Aggregate) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut start: Option<Cursor> = None;
+        loop {
+            let page = self.engine.scan(&JOURNAL, start, PAGE).await?;
+            for item in page.items.iter().filter(|item| item.text(SK) == Some(HEAD)) {
+                each(item.text(PK).and_then(Aggregate::read).ok_or_else(|| unreadable(item, PK))?)?;
+            }
+            match page.next {
+                Some(next) => start = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn fact(item: &Item) -> Result<String, StoreError> {
+    Ok(item.text(FACT).ok_or_else(|| unreadable(item, FACT))?.to_owned())
+}
+
+fn unreadable(item: &Item, attribute: &'static str) -> StoreError {
+    let key = format!("{}/{}", item.text(PK).unwrap_or("?"), item.text(SK).unwrap_or("?"));
+    StoreError::Unreadable(ReadError { attribute: attribute.to_owned(), key, problem: "is missing or of another type".to_owned() })
+}
