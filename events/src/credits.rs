@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use crate::attr::*;
 use crate::ids::{EventId, MovementId, UserId};
 use crate::item::{Item, Value};
-use crate::row::{ReadError, Reader};
+use crate::row::{ReadError, Reader, keyed, set_texts, set_times};
 use crate::time::{GoTime, Time};
 
 /// The sort key of a balance.
@@ -192,24 +192,18 @@ impl Movement {
     /// The ledger row.
     #[must_use]
     pub fn to_item(&self, user: &UserId) -> Item {
-        let mut item = Item::new();
-        item.set_text(PK, partition(user));
-        item.set_text(SK, format!("LEDGER#{}", self.id));
-        item.set_text(TYPE, MOVEMENT_TYPE);
+        let mut item = keyed(user, format!("LEDGER#{}", self.id), MOVEMENT_TYPE);
         item.set_text(MOVEMENT_ID, self.id.as_str());
         item.set_text(KIND, self.kind.as_str());
         item.set(AMOUNT, Value::signed(self.amount));
         item.set_text(OCCURRED_AT, GoTime::trimmed(self.at).text());
         item.set_text(SOURCE, self.source.as_str());
-        for (name, text) in [
-            (PAYMENT_ID, self.payment.as_deref()),
-            (TAKES_BACK, self.takes_back.as_ref().map(MovementId::as_str)),
-            (FEATURE, self.feature.map(Feature::as_str)),
-        ] {
-            if let Some(text) = text {
-                item.set_text(name, text);
-            }
-        }
+        let texts = [
+            (PAYMENT_ID, self.payment.clone()),
+            (TAKES_BACK, self.takes_back.as_ref().map(MovementId::to_string)),
+            (FEATURE, self.feature.map(|feature| feature.as_str().to_owned())),
+        ];
+        set_texts(&mut item, texts);
         item
     }
 
@@ -291,21 +285,15 @@ impl Balance {
     /// The row.
     #[must_use]
     pub fn to_item(&self) -> Item {
-        let mut item = Item::new();
-        item.set_text(PK, partition(&self.user));
-        item.set_text(SK, BALANCE_SORT);
-        item.set_text(TYPE, BALANCE_TYPE);
+        let mut item = keyed(&self.user, BALANCE_SORT, BALANCE_TYPE);
         item.set(BALANCE, Value::signed(self.balance));
-        for (name, time) in [
+        let times = [
             (LAST_TOP_UP, &self.last_top_up),
             (LAST_RESET, &self.last_reset),
             (CREATED_AT, &self.created_at),
             (UPDATED_AT, &self.updated_at),
-        ] {
-            if let Some(time) = time {
-                item.set_text(name, time.text());
-            }
-        }
+        ];
+        set_times(&mut item, times);
         for (name, second) in [(EXPIRES_AT, self.expires_at), (NEXT_GRANT_AT, self.next_grant_at)] {
             if let Some(second) = second {
                 item.set(name, Value::signed(second));

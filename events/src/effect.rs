@@ -1,11 +1,10 @@
 //! What was done outside of the tables because of them, as rows of `gg_core`: so that it is not done again, and can be told.
 
 use crate::attr::*;
-use crate::credits::partition;
 use crate::ids::UserId;
 use crate::item::{Item, Value};
 use crate::profile::user_of;
-use crate::row::{ReadError, Reader};
+use crate::row::{ReadError, Reader, keyed, set_texts};
 use crate::tier::PlanTier;
 use crate::time::GoTime;
 
@@ -66,10 +65,7 @@ impl GroupsEffect {
     /// The row.
     #[must_use]
     pub fn to_item(&self) -> Item {
-        let mut item = Item::new();
-        item.set_text(PK, partition(&self.user));
-        item.set_text(SK, GROUPS_EFFECT_SORT);
-        item.set_text(TYPE, GROUPS_EFFECT_TYPE);
+        let mut item = keyed(&self.user, GROUPS_EFFECT_SORT, GROUPS_EFFECT_TYPE);
         item.set(CALLS, Value::number(self.calls));
         item.set(VERSION, Value::number(self.version));
         for (name, list) in [(ADDED, &self.added), (REMOVED, &self.removed), (UNDER_WAY, &self.under_way)] {
@@ -77,16 +73,13 @@ impl GroupsEffect {
                 item.set(name, Value::L(list.iter().map(Value::text).collect()));
             }
         }
-        for (name, text) in [
+        let texts = [
             (TIER, self.tier.map(|tier| tier.as_str().to_owned())),
             (GROUP, self.group.clone()),
             (APPLIED_AT, self.applied_at.as_ref().map(GoTime::text)),
             (PARKED, self.parked.clone()),
-        ] {
-            if let Some(text) = text {
-                item.set_text(name, text);
-            }
-        }
+        ];
+        set_texts(&mut item, texts);
         item
     }
 
@@ -97,7 +90,7 @@ impl GroupsEffect {
     pub fn from_item(item: Item) -> Result<Self, ReadError> {
         let mut row = Reader::new(item, [PK, SK]);
         Ok(Self {
-            user: row.parsed(PK, "a user's partition", user_of)?.ok_or_else(|| row.error(PK, "is missing"))?,
+            user: row.required(PK, "a user's partition", user_of)?,
             tier: row.parsed(TIER, "a tier", PlanTier::read)?,
             group: row.some_text(GROUP)?,
             added: row.texts(ADDED)?,

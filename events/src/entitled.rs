@@ -1,12 +1,11 @@
 //! Rows of `gg_core` that entitle a user to something: subscriptions and founder passes, attribute by attribute as seed 000 has them.
 
 use crate::attr::*;
-use crate::credits::partition;
 use crate::ids::{CustomerId, PaymentIntentId, StripeSubscriptionId, UserId};
 use crate::item::{Item, Value};
 use crate::profile::user_of;
 use crate::record::Provider;
-use crate::row::{ReadError, Reader};
+use crate::row::{ReadError, Reader, keyed, set_times};
 use crate::stripe::{Purchase, SubscriptionStatus};
 use crate::tier::PlanTier;
 use crate::time::GoTime;
@@ -154,22 +153,6 @@ impl PassRow {
             created_at: row.time(CREATED_AT)?,
             updated_at: row.time(UPDATED_AT)?,
         })
-    }
-}
-
-fn keyed(user: &UserId, sort: String, kind: &str) -> Item {
-    let mut item = Item::new();
-    item.set_text(PK, partition(user));
-    item.set_text(SK, sort);
-    item.set_text(TYPE, kind);
-    item
-}
-
-fn set_times<const N: usize>(item: &mut Item, times: [(&'static str, &Option<GoTime>); N]) {
-    for (name, time) in times {
-        if let Some(time) = time {
-            item.set_text(name, time.text());
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Stored rows, attribute by attribute, with errors that name the attribute and the row.
 
+use crate::attr::{PK, SK, TYPE};
+use crate::credits::partition;
+use crate::ids::UserId;
 use crate::item::{Item, Value};
 use crate::money::{Money, MoneyError};
 use crate::time::GoTime;
@@ -14,6 +17,29 @@ pub struct ReadError {
     pub key: String,
     /// What is wrong with it.
     pub problem: String,
+}
+
+/// A new row of a user in `gg_core`.
+pub(crate) fn keyed(user: &UserId, sort: impl Into<String>, kind: &str) -> Item {
+    let mut item = Item::new();
+    item.set_text(PK, partition(user));
+    item.set_text(SK, sort);
+    item.set_text(TYPE, kind);
+    item
+}
+
+/// Sets the texts that there are.
+pub(crate) fn set_texts<const N: usize>(item: &mut Item, texts: [(&'static str, Option<String>); N]) {
+    for (name, text) in texts {
+        if let Some(text) = text {
+            item.set_text(name, text);
+        }
+    }
+}
+
+/// Sets the times that there are.
+pub(crate) fn set_times<const N: usize>(item: &mut Item, times: [(&'static str, &Option<GoTime>); N]) {
+    set_texts(item, times.map(|(name, time)| (name, time.as_ref().map(GoTime::text))));
 }
 
 /// Takes known attributes out of an item; what is left afterwards is unknown.
