@@ -115,14 +115,17 @@ impl Change {
     /// # Errors
     /// [`WireError`] names the field.
     pub fn of_parked(parked: &Parked, tables: &TableNames) -> Result<Self, WireError> {
-        let record = serde_json::from_slice(&parked.body).map_err(|error| wrong("body", format!("is not JSON: {error}")))?;
+        let mut record: Json = serde_json::from_slice(&parked.body).map_err(|error| wrong("body", format!("is not JSON: {error}")))?;
+        if sequence(&record).is_empty() && record.get("dynamodb").is_some() {
+            record["dynamodb"]["SequenceNumber"] = parked.sequence.as_str().into();
+        }
         let own = TableNames::default();
         let table = own.table(&parked.stream).or_else(|| tables.table(table_name(&record).ok()?));
         let table = table.ok_or_else(|| wrong("eventSourceARN", format!("{} is no table", parked.stream)))?;
         Self::of_table(&record, table, parked.parked_at)
     }
 
-    /// As Lambda would deliver it, as far as it is read here, but without the time: the same change is the same record, whenever it came.
+    /// As Lambda would deliver it, as far as it is read here, but without the time.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let name = match (&self.old, &self.new) {

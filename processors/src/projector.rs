@@ -12,7 +12,7 @@ use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventR
 use dues_events::attr::{PROVIDER, SK, TIER};
 use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
-use dues_events::{Item, Time, UserId};
+use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
 use dues_store::entitlements::EVENT_PREFIX;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
@@ -97,9 +97,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
                 Ok(fate) => fate,
                 Err(error) if error.is_transient() => Fate::Failed(error.to_string()),
                 // Delivering it again cannot help: somebody has to look.
-                Err(error) => {
-                    self.park(change.table.name, &change.to_json(), change.arrived, "store", error.to_string(), Some(&user)).await
-                }
+                Err(error) => self.park_change(change, "store", error.to_string(), &user).await,
             };
             if let Fate::Failed(why) = &fate {
                 broken = Some(why.clone());
@@ -126,14 +124,23 @@ impl<E: Engine, D: Directory> Projector<E, D> {
         }
     }
 
-    /// Parks a record as it came, or as it would have come.
-    async fn park(&self, stream: &str, record: &Json, arrived: Time, code: &str, reason: String, user: Option<&UserId>) -> Fate {
-        let incoming = Incoming { sequence: sequence(record).to_owned(), arrived, data: record.to_string().into_bytes() };
-        park_as(&self.store, stream, &incoming, code, reason, (None, user.map(ToString::to_string))).await
+    /// Parks a change as it would have come.
+    async fn park_change(&self, change: &Change, code: &str, reason: String, user: &UserId) -> Fate {
+        let (sequence, arrived) = (change.sequence.clone(), change.arrived);
+        let mut record = change.to_json();
+        // The same change is the same record, whichever number it came under.
+        if let Some(stream) = record["dynamodb"].as_object_mut() {
+            stream.remove("SequenceNumber");
+        }
+        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
+        park_as(&self.store, change.table.name, &incoming, code, reason, (None, Some(user.to_string()))).await
     }
 
+    /// Parks a record as it came.
     async fn park_unreadable(&self, place: usize, record: &Json, stream: &str, reason: String) -> (usize, Fate) {
-        (place, self.park(stream, record, self.store.clock.now(), "malformed", reason, None).await)
+        let (sequence, arrived) = (sequence(record).to_owned(), self.store.clock.now());
+        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
+        (place, park_as(&self.store, stream, &incoming, "malformed", reason, (None, None)).await)
     }
 }
 

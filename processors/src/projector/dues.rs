@@ -23,9 +23,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             DuesTold::Applied => Fate::Applied,
             DuesTold::Duplicate => Fate::Duplicate,
             DuesTold::Nothing => Fate::Skipped,
-            DuesTold::UnknownTier(reason) => {
-                self.park(change.table.name, &change.to_json(), change.arrived, UNKNOWN_TIER, reason, Some(&new.user_id)).await
-            }
+            DuesTold::UnknownTier(reason) => self.park_change(change, UNKNOWN_TIER, reason, &new.user_id).await,
         })
     }
 }

@@ -233,7 +233,7 @@ impl Told {
             let dues = dues.copy();
             let mut told = (BTreeMap::new(), BTreeMap::new());
             for user in (first..USERS).step_by(2).map(|n| format!("u-{n}")) {
-                let shown = dues.ok(&["show", &user, "--json"]);
+                let shown = dues.shown(&user);
                 let answer: Value = serde_json::from_str(&shown).unwrap();
                 for record in answer["subscriptions"].as_array().unwrap() {
                     let id = record["subscription_id"].as_str().unwrap();

@@ -34,11 +34,7 @@ fn stripes_events_are_read_in_any_order() {
         assert_eq!(dues.ingest("stripe", &events), expected, "what waited for others of the file is not parked in the end");
         assert_eq!(dues.ingest("stripe", &events), counts([("duplicate", 5), ("skipped", 1)]));
         assert_eq!(dues.parked(), Vec::<Value>::new());
-        let mut member = dues.json(&["show", "ada"]);
-        // When they were told is not the same.
-        for (part, name) in [("profile", "updatedAt"), ("credits", "lastReset"), ("credits", "lastTopUp"), ("credits", "expiresAt")] {
-            member[part].as_object_mut().unwrap().remove(name);
-        }
+        let member: Value = serde_json::from_str(&dues.shown("ada")).unwrap();
         shown.push(member);
         let text = dues.ok(&["show", "ada"]);
         assert_says(&text, &["profile   JOURNEYMAN, signs in at cognito", "credits   20, expire", "groups    dues-journeyman"]);

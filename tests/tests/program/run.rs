@@ -170,6 +170,15 @@ impl Dues {
         self.subscriptions(user)[n]["subscription_id"].as_str().unwrap().to_owned()
     }
 
+    /// All that the program tells of a user, except when it was told what it tells: two runs of the same facts tell the same.
+    pub(crate) fn shown(&self, user: &str) -> String {
+        let mut member = self.json(&["show", user]);
+        for (part, name) in [("profile", "updatedAt"), ("credits", "lastReset"), ("credits", "lastTopUp"), ("credits", "expiresAt")] {
+            member[part].as_object_mut().unwrap().remove(name);
+        }
+        member.to_string()
+    }
+
     pub(crate) fn status(&self, user: &str) -> Value {
         self.json(&["show", user])["status"].clone()
     }

@@ -266,7 +266,7 @@ fn the_token_reaches_the_service_and_nobody_else() {
     assert!(seen.len() >= 3, "{seen:#?}");
     assert!(seen.iter().all(|request| request.headers["authorization"] == format!("Bearer {TOKEN}")), "{seen:#?}");
     for n in 0..2 {
-        printed.push(dues.ok(&["show", &format!("u-{n}"), "--json"]));
+        printed.push(dues.shown(&format!("u-{n}")));
         printed.push(dues.ok(&["history", &dues.id(&format!("u-{n}"), 0), "--json"]));
     }
     assert!(printed.iter().any(|text| text.contains("HTTP 401")), "why it failed is told: {printed:#?}");

@@ -81,7 +81,7 @@ fn a_parked_record_that_is_delivered_again_does_not_apply_to_what_came_later() {
 fn everything(dues: &Dues) -> Vec<String> {
     let mut all = vec![dues.ok(&["parked", "--json"])];
     for user in ["u-1", "u-2"] {
-        all.push(dues.ok(&["show", user, "--json"]));
+        all.push(dues.shown(user));
         for record in dues.subscriptions(user) {
             all.push(dues.ok(&["history", record["subscription_id"].as_str().unwrap(), "--json"]));
         }
