@@ -17,6 +17,7 @@ mod projector_run;
 mod risk;
 mod sandbox;
 mod serve;
+mod settings;
 mod show;
 mod stream_run;
 

@@ -4,17 +4,15 @@ use dues_processors::changes::{Change, STREAM};
 use dues_processors::groups::{Limiter, LocalDirectory};
 use dues_processors::projector::Projector;
 use dues_processors::{Counts, Fate};
-use dues_projections::dues::TierMap;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError};
 use std::time::Duration;
 
 use crate::output::Error;
+use crate::settings;
 
 /// Whose checkpoint it is.
 const CONSUMER: &str = "projector";
-/// Where the map of tiers is: `Plus=JOURNEYMAN,Pro=SAGE`.
-const TIERS: &str = "DUES_TIERS";
 /// How many changes a batch has at the most.
 const BATCH: usize = 500;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
@@ -27,7 +25,8 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
         // The groups are in the same file.
         limiter: Limiter::unlimited(store.clock.clone()),
         parallel: BATCH,
-        tiers: tiers()?,
+        tiers: settings::tiers()?,
+        read_models: settings::read_models()?,
         ..Projector::new(store.clone(), Some(LocalDirectory::new(engine.clone())))
     };
     let (mut counts, mut tries) = (Counts::default(), 0);
@@ -54,14 +53,6 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
             }
             store.clock.sleep(Duration::from_millis(50 << tries)).await;
         }
-    }
-}
-
-/// Which tier a name on a receipt stands for: the usual names, unless `DUES_TIERS` says otherwise.
-fn tiers() -> Result<TierMap, Error> {
-    match std::env::var(TIERS) {
-        Ok(text) => TierMap::parse(&text).map_err(|why| Error::Said(format!("{TIERS}: {why}"))),
-        Err(_) => Ok(TierMap::default()),
     }
 }
 

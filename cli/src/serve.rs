@@ -39,7 +39,7 @@ pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
     let (app, appended) = App::new(output::open(data)?, args)?;
     let app = Arc::new(app);
     let listener = listen(host, args.port).await?;
-    let streams = streams::start(&app.store, &appended, &stopping);
+    let streams = streams::start(&app.store, &appended, &stopping)?;
     output::text(&format!("listening on http://{}", listener.local_addr()?))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
     tokio::select! {

@@ -2,6 +2,7 @@
 
 pub mod ach_handler;
 pub mod api;
+pub mod app_events;
 pub mod batch;
 pub mod bus;
 pub mod changes;
@@ -29,4 +30,4 @@ mod resend;
 pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 
 /// The streams that are read, by name.
-pub const STREAMS: [&str; 3] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM];
+pub const STREAMS: [&str; 4] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM];

@@ -6,7 +6,6 @@
 
 mod dues;
 mod groups;
-mod read_models;
 
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dues_events::attr::{PROVIDER, SK, TIER};
@@ -14,7 +13,7 @@ use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
-use dues_store::entitlements::EVENT_PREFIX;
+use dues_store::entitlements::{EVENT_PREFIX, told_event};
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{FuturesUnordered, StreamExt as _, iter};
@@ -24,6 +23,7 @@ use std::collections::HashMap;
 use crate::batch::{Fate, Incoming, Report, park_as};
 use crate::changes::{Change, DynamoStreamEvent, Read, sequence};
 use crate::groups::{Directory, GroupNames, Limiter};
+use crate::read_models::ReadModels;
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
 
@@ -45,6 +45,8 @@ pub struct Projector<E, D> {
     pub tiers: TierMap,
     /// What the deployment calls the tables.
     pub tables: TableNames,
+    /// The read models that are told of what happens.
+    pub read_models: ReadModels,
     /// How many users are worked on at once.
     pub parallel: usize,
 }
@@ -60,6 +62,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             names: GroupNames::default(),
             tiers: TierMap::default(),
             tables: TableNames::default(),
+            read_models: ReadModels::default(),
             parallel: PARALLEL,
         }
     }
@@ -120,7 +123,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
-            Work::Stripe(told) => self.stripe(user, told).await,
+            Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
         }
     }
 

@@ -7,6 +7,7 @@ use dues_store::parked::Parked;
 use dues_store::{Engine, StoreError};
 
 use crate::ach_handler::{self, AchHandler};
+use crate::app_events;
 use crate::batch::{Context, Fate, Incoming, Report, process};
 use crate::changes::Change;
 use crate::collections::signals::{Acted, webhook_balance_worker, webhook_worker};
@@ -24,6 +25,7 @@ pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, recor
         ach_handler::STREAM => Some(process::<AchHandler, E>(context, records).await),
         memberships::STREAM => Some(process::<Memberships, E>(context, records).await),
         stripe::STREAM => Some(stripe::stripe_worker(context, records).await),
+        app_events::STREAM => Some(app_events::app_events_worker(context, records).await),
         _ => None,
     }
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::told;
 use crate::output::Error;
 use crate::projector_run::catch_up;
+use crate::settings;
 use crate::stream_run::StreamRun;
 
 /// How often to look for what another program has appended; nothing tells of that.
@@ -22,16 +23,21 @@ const PAUSE: Duration = Duration::from_secs(2);
 const TIDY: Duration = Duration::from_secs(3600);
 
 /// Runs the handlers until the program stops, and then to the end of their batches.
-pub(super) fn start(store: &Store<Embedded>, appended: &watch::Receiver<()>, stopping: &watch::Receiver<bool>) -> JoinSet<()> {
+pub(super) fn start(
+    store: &Store<Embedded>,
+    appended: &watch::Receiver<()>,
+    stopping: &watch::Receiver<bool>,
+) -> Result<JoinSet<()>, Error> {
     let mut tasks = JoinSet::new();
+    let read_models = settings::read_models()?;
     for stream in STREAMS {
         // Nothing is missing on a stream that is in this file: what came too early waits among the parked ones.
-        let context = Context { hold: TimeDelta::zero(), ..Context::new(store.clone()) };
+        let context = Context { hold: TimeDelta::zero(), read_models: read_models.clone(), ..Context::new(store.clone()) };
         let lane = Lane { context, stream, appended: appended.clone(), stopping: stopping.clone() };
         tasks.spawn(lane.run());
     }
     tasks.spawn(follow_changes(store.clone(), stopping.clone()));
-    tasks
+    Ok(tasks)
 }
 
 /// Does what follows from the changes of the tables, until the program stops.

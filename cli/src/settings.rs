@@ -1,0 +1,25 @@
+//! What the environment says of a deployment.
+
+use dues_processors::read_models::ReadModels;
+use dues_projections::dues::TierMap;
+
+use crate::output::Error;
+
+/// Where the map of tiers is: `Plus=JOURNEYMAN,Pro=SAGE`.
+const TIERS: &str = "DUES_TIERS";
+
+/// Which tier a name on a receipt stands for: the usual names, unless `DUES_TIERS` says otherwise.
+pub(crate) fn tiers() -> Result<TierMap, Error> {
+    match std::env::var(TIERS) {
+        Ok(text) => TierMap::parse(&text).map_err(|why| Error::Said(format!("{TIERS}: {why}"))),
+        Err(_) => Ok(TierMap::default()),
+    }
+}
+
+/// The read models: all of them, unless `DUES_READ_MODELS` names some.
+pub(crate) fn read_models() -> Result<ReadModels, Error> {
+    match std::env::var(ReadModels::VARIABLE) {
+        Ok(text) => ReadModels::parse(&text).map_err(Error::Said),
+        Err(_) => Ok(ReadModels::default()),
+    }
+}
