@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   dues show u-1                                      a member's billing records
   dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
   dues parked                                        what could not be processed, and why
+  dues audit                                         is every row what its history says?
   dues risk                                          how many debits come back, against Nacha's limits
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     History(History),
     /// List what could not be processed, and why.
     Parked(Parked),
+    /// Fold every history again and compare it with the rows; exit 1 and a precise list where they differ.
+    Audit(Audit),
     /// Collect what is due, from everybody.
     Collect(Collect),
     /// Collect one record now.
@@ -105,6 +108,13 @@ pub(crate) struct Show {
     #[arg(value_name = "USER")]
     pub(crate) user: String,
     /// Print JSON, with the tables' attribute names.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Audit {
+    /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }

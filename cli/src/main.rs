@@ -2,6 +2,7 @@
 
 mod act;
 mod args;
+mod audit;
 mod bench;
 mod clock;
 mod collect;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,
             Command::Parked(parked) => parked::run(&args.data, &parked).await,
+            Command::Audit(audit) => audit::run(&args.data, &audit).await,
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,
             Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,

@@ -3,6 +3,7 @@
 pub mod ach_handler;
 pub mod api;
 pub mod app_events;
+pub mod audit;
 pub mod batch;
 pub mod bus;
 pub mod changes;
