@@ -28,6 +28,7 @@ const EXAMPLES: &str = "Examples:
   dues show u-1                                      a member's billing records
   dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
   dues parked                                        what could not be processed, and why
+  dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or given this tier?
   dues audit                                         is every row what its history says?
   dues risk                                          how many debits come back, against Nacha's limits
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
@@ -45,8 +46,10 @@ pub(crate) enum Command {
     Show(Show),
     /// Show every change of one billing record, in order, with its event and source.
     History(History),
-    /// List what could not be processed, and why.
+    /// What could not be processed, and why; and driving it through again.
     Parked(Parked),
+    /// Tell a member's story: what happened, because of what, how it stands, and what comes next.
+    Explain(Explain),
     /// Fold every history again and compare it with the rows; exit 1 and a precise list where they differ.
     Audit(Audit),
     /// Collect what is due, from everybody.
@@ -113,6 +116,21 @@ pub(crate) struct Show {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// The member's user id.
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// As of that time: RFC 3339, or a day (its first moment, UTC).
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    pub(crate) at: Option<Time>,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
     /// Print one JSON object.
     #[arg(long)]
@@ -131,9 +149,51 @@ pub(crate) struct History {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Parked {
+    #[command(subcommand)]
+    pub(crate) action: Option<ParkedAction>,
     /// Print JSON, with the records themselves.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ParkedAction {
+    /// List them, with their reasons (what `dues parked` does by itself).
+    List,
+    /// Show one whole.
+    Show {
+        /// Its id, or the start of it.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Drive some through their handlers again; what goes through is taken out.
+    Redrive(Redrive),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Redrive {
+    #[command(flatten)]
+    pub(crate) which: WhichParked,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WhichParked {
+    /// That one: its id, or the start of it.
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// All of one stream.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: Option<String>,
+    /// All of them.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, clap::Args)]

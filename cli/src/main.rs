@@ -7,6 +7,7 @@ mod bench;
 mod clock;
 mod collect;
 mod demo;
+mod explain;
 mod gateway;
 mod history;
 mod ingest;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,
             Command::Parked(parked) => parked::run(&args.data, &parked).await,
+            Command::Explain(explain) => explain::run(&args.data, &explain).await,
             Command::Audit(audit) => audit::run(&args.data, &audit).await,
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,

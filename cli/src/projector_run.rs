@@ -21,14 +21,7 @@ const TRIES: u32 = 6;
 /// Does what follows from every change that was made since the last time, also by others. Gives what became of them.
 pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
     let engine = &store.engine;
-    let projector = Projector {
-        // The groups are in the same file.
-        limiter: Limiter::unlimited(store.clock.clone()),
-        parallel: BATCH,
-        tiers: settings::tiers()?,
-        read_models: settings::read_models()?,
-        ..Projector::new(store.clone(), Some(LocalDirectory::new(engine.clone())))
-    };
+    let projector = projector(store)?;
     let (mut counts, mut tries) = (Counts::default(), 0);
     let mut at = engine.checkpoint(CONSUMER, STREAM)?;
     loop {
@@ -54,6 +47,18 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
             store.clock.sleep(Duration::from_millis(50 << tries)).await;
         }
     }
+}
+
+/// The projector of this program.
+pub(crate) fn projector(store: &Store<Embedded>) -> Result<Projector<Embedded, LocalDirectory<Embedded>>, Error> {
+    Ok(Projector {
+        // The groups are in the same file.
+        limiter: Limiter::unlimited(store.clock.clone()),
+        parallel: BATCH,
+        tiers: settings::tiers()?,
+        read_models: settings::read_models()?,
+        ..Projector::new(store.clone(), Some(LocalDirectory::new(store.engine.clone())))
+    })
 }
 
 /// The next changes, and their places in the log.

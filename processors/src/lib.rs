@@ -10,6 +10,7 @@ pub mod changes;
 pub mod collections;
 pub mod entitlements;
 pub mod eventbridge;
+pub mod explain;
 pub mod gateway;
 pub mod groups;
 pub mod inbox;

@@ -6,6 +6,7 @@ use dues_events::wire::signals::{BALANCE, INCOME};
 use dues_store::parked::Parked;
 use dues_store::{Engine, StoreError};
 
+use crate::STREAMS;
 use crate::ach_handler::{self, AchHandler};
 use crate::app_events;
 use crate::batch::{Context, Fate, Incoming, Report, process};
@@ -15,7 +16,7 @@ use crate::collections::{Collector, batch_worker};
 use crate::gateway::Gateway;
 use crate::groups::Directory;
 use crate::memberships::{self, Memberships};
-use crate::projector::Projector;
+use crate::projector::{GROUPS_STREAM, Projector, redrive_groups};
 use crate::sqs;
 use crate::stripe;
 
@@ -38,6 +39,31 @@ pub fn parked_id(stream: &str, data: &[u8]) -> String {
     match waits {
         Some(event) if event.user().is_none() => stripe::parked_id(&event),
         Some(_) | None => Parked::id_of(stream, data),
+    }
+}
+
+/// Everything that parked records may have to go through.
+pub struct Handlers<E: Engine, G, D> {
+    /// For records of the streams.
+    pub context: Context<E>,
+    /// For signals, tasks and lists.
+    pub collector: Collector<E, G>,
+    /// For changes of the tables, and groups.
+    pub projector: Projector<E, D>,
+}
+
+impl<E: Engine, G: Gateway, D: Directory> Handlers<E, G, D> {
+    /// Drives one parked record through whatever it was for.
+    ///
+    /// # Errors
+    /// What the store could not do, or a stream that nobody here reads.
+    pub async fn redrive(&self, parked: &Parked) -> Result<Fate, StoreError> {
+        match parked.stream.as_str() {
+            stream if STREAMS.contains(&stream) => redrive(&self.context, parked).await,
+            INCOME | BALANCE | sqs::COLLECTIONS | batch_worker::QUEUE => redrive_collection(&self.collector, parked).await,
+            GROUPS_STREAM => redrive_groups(&self.projector, parked).await,
+            _ => redrive_change(&self.projector, parked).await,
+        }
     }
 }
 

@@ -11,4 +11,5 @@ pub mod model;
 pub mod return_rates;
 pub mod serenya;
 pub mod standing;
+pub mod story;
 pub mod usage;

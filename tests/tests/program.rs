@@ -20,6 +20,8 @@ mod collect;
 mod crowd;
 #[path = "program/entitled.rs"]
 mod entitled;
+#[path = "program/explain.rs"]
+mod explain;
 #[path = "program/happy.rs"]
 mod happy;
 #[path = "program/kill.rs"]
