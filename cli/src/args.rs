@@ -30,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   dues parked                                        what could not be processed, and why
   dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or given this tier?
   dues audit                                         is every row what its history says?
+  dues replay --dry-run                              what would change if rows were made again from history
   dues risk                                          how many debits come back, against Nacha's limits
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Fold every history again and compare it with the rows; exit 1 and a precise list where they differ.
     Audit(Audit),
+    /// Make rows again from history, compare them with the live ones, and put those right.
+    Replay(Replay),
     /// Collect what is due, from everybody.
     Collect(Collect),
     /// Collect one record now.
@@ -132,6 +135,19 @@ pub(crate) struct Explain {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    /// Only that one.
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(crate::replay::names()))]
+    pub(crate) read_model: Option<String>,
+    /// Only tell what would change; exit 1 when something would.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -16,6 +16,7 @@ mod output;
 mod parked;
 mod patience;
 mod projector_run;
+mod replay;
 mod risk;
 mod sandbox;
 mod serve;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
             Command::Parked(parked) => parked::run(&args.data, &parked).await,
             Command::Explain(explain) => explain::run(&args.data, &explain).await,
             Command::Audit(audit) => audit::run(&args.data, &audit).await,
+            Command::Replay(replay) => replay::run(&args.data, &replay).await,
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,
             Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,

@@ -176,7 +176,7 @@ where
 }
 
 /// What two rows differ in, attribute by attribute.
-fn differences(there: &Item, expected: &Item) -> String {
+pub(crate) fn differences(there: &Item, expected: &Item) -> String {
     let shown = |value: Option<&dues_events::Value>| value.map_or("nothing".to_owned(), |value| value.to_json().to_string());
     let mut names: Vec<&str> = there.iter().chain(expected.iter()).map(|(name, _)| name.as_ref()).collect();
     names.sort_unstable();

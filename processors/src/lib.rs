@@ -21,6 +21,7 @@ pub mod projector;
 pub mod queue;
 pub mod read_models;
 pub mod redrive;
+pub mod replay;
 pub mod sqs;
 pub mod stripe;
 pub mod webhook;

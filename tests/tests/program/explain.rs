@@ -83,6 +83,14 @@ fn an_audit_agrees_until_a_row_is_changed_by_hand() {
     let missing = findings.iter().find(|finding| finding["kind"] == "missing").unwrap();
     assert_eq!((&missing["table"], &missing["key"]), (&json!("billing-activity"), &json!("u-1/2026-01-31T00:00:00Z")), "{findings:#?}");
     assert_says(&String::from_utf8_lossy(&output.stderr), &["do not agree"]);
+
+    // It can be made again, and is when somebody says so.
+    assert_says(&dues.fails(&["replay", "--read-model", "billing", "--dry-run"]), &["1 rows would change"]);
+    assert_eq!(dues.run(&["audit"]).status.code(), Some(1), "nothing was written");
+    let replayed = dues.json(&["replay"]);
+    assert_eq!(replayed["replayed"][0]["differences"][0]["key"], "u-1/2026-01-31T00:00:00Z", "{replayed}");
+    assert_says(&dues.ok(&["audit"]), &["all agree"]);
+    assert_says(&dues.ok(&["replay", "--dry-run"]), &["every row is as history makes it"]);
 }
 
 #[test]
