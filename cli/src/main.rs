@@ -21,7 +21,9 @@ mod risk;
 mod sandbox;
 mod serve;
 mod show;
+mod signals;
 mod stream_run;
+mod tail;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             Command::Notify(notify) => notify::run(&args.data, &notify).await,
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
+            Command::Tail(tail) => tail::run(&args.data, &tail).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }
