@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use dues_events::Time;
 use dues_processors::webhook::Secrets;
+use dues_processors::{OUTGOING, STREAMS};
 use std::convert::Infallible;
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ const EXAMPLES: &str = "Examples:
   dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or given this tier?
   dues audit                                         is every row what its history says?
   dues replay --dry-run                              what would change if rows were made again from history
+  dues tail subscriptions --follow                   what others are told of billing records, as it comes
   dues risk                                          how many debits come back, against Nacha's limits
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Risk(Risk),
     /// The made-up ACH network that collects when no payments service is named.
     Sandbox(Sandbox),
+    /// Print the newest records of a local stream, and follow it.
+    Tail(Tail),
     /// Serve Stripe's webhook (POST /webhooks/stripe), the REST commands and GET /health over HTTP, and process the streams.
     Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
@@ -98,7 +102,7 @@ pub(crate) struct Demo {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ingest {
     /// The stream: site-payments, memberships, stripe or app-events.
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(dues_processors::STREAMS))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(STREAMS))]
     pub(crate) stream: String,
     /// The file, or - for standard input.
     #[arg(value_name = "FILE")]
@@ -406,6 +410,28 @@ pub(crate) enum SandboxCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tail {
+    /// The stream: subscriptions and events tell others, the others are read here.
+    #[arg(value_name = "STREAM", value_parser = clap::builder::PossibleValuesParser::new(OUTGOING.into_iter().chain(STREAMS)))]
+    pub(crate) stream: String,
+    /// How many of the newest records.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) last: usize,
+    /// From the record with this number on.
+    #[arg(long, value_name = "N", conflicts_with_all = ["all", "last"])]
+    pub(crate) from: Option<u64>,
+    /// All records that are kept: a day's.
+    #[arg(long, conflicts_with = "last")]
+    pub(crate) all: bool,
+    /// Go on with what comes, until interrupted.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Print one JSON object a record.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

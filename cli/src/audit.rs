@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::args::Audit as Args;
+use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
 use crate::settings;
 
 /// How many findings are listed for people; programs get all of them.

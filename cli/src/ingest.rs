@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use tokio::sync::mpsc;
 
 use crate::args::Ingest;
+use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
 use crate::settings;
 use crate::stream_run::StreamRun;
 

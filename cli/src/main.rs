@@ -8,10 +8,13 @@ mod clock;
 mod collect;
 mod demo;
 mod explain;
+mod feeder_run;
+mod follow;
 mod gateway;
 mod history;
 mod ingest;
 mod notify;
+mod outgoing;
 mod output;
 mod parked;
 mod patience;
@@ -22,7 +25,9 @@ mod sandbox;
 mod serve;
 mod settings;
 mod show;
+mod signals;
 mod stream_run;
+mod tail;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
             Command::Notify(notify) => notify::run(&args.data, &notify).await,
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
+            Command::Tail(tail) => tail::run(&args.data, &tail).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }

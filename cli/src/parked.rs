@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 use crate::args::{Parked, ParkedAction, Redrive, WhichParked};
+use crate::feeder_run::feeder;
+use crate::follow::catch_up;
 use crate::gateway::collector;
 use crate::output::{self, Error};
-use crate::projector_run::{catch_up, projector};
+use crate::projector_run::projector;
 use crate::settings;
 
 pub(crate) async fn run(data: &Path, args: &Parked) -> Result<(), Error> {
@@ -84,6 +86,7 @@ async fn redrive(store: Store<Embedded>, args: &Redrive, chosen: Vec<Record>, as
         context: Context { hold: TimeDelta::zero(), read_models: settings::read_models()?, ..Context::new(store.clone()) },
         collector: collector(&store, &args.gateway, &args.age, &args.lock)?,
         projector: projector(&store)?,
+        feeder: feeder(&store),
     };
     let (mut counts, mut told) = (Counts::default(), Vec::new());
     let bar = output::progress_of("records", chosen.len() as u64);

@@ -6,8 +6,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 use crate::args::Replay;
+use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
 
 /// How many differences are listed for people; programs get all of them.
 const LISTED: usize = 20;

@@ -15,8 +15,10 @@ pub mod gateway;
 pub mod groups;
 pub mod inbox;
 pub mod kinesis;
+pub mod kinesis_feeder;
 pub mod memberships;
 pub mod notifier;
+pub mod outbox;
 pub mod projector;
 pub mod queue;
 pub mod read_models;
@@ -34,3 +36,5 @@ pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 
 /// The streams that are read, by name.
 pub const STREAMS: [&str; 4] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM];
+/// The streams that tell others, by the names that they have locally.
+pub const OUTGOING: [&str; 2] = [outbox::STREAM, bus::STREAM];

@@ -7,7 +7,7 @@
 mod dues;
 mod groups;
 
-use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use dues_events::attr::{PROVIDER, SK, TIER};
 use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
@@ -16,12 +16,12 @@ use dues_projections::dues::TierMap;
 use dues_store::entitlements::{EVENT_PREFIX, told_event};
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
-use futures::stream::{FuturesUnordered, StreamExt as _, iter};
-use serde_json::Value as Json;
+use futures::stream::{StreamExt as _, iter};
 use std::collections::HashMap;
 
-use crate::batch::{Fate, Incoming, Report, park_as};
-use crate::changes::{Change, DynamoStreamEvent, Read, sequence};
+use crate::batch::{Fate, Report};
+use crate::changes::follower::{handle, park_change};
+use crate::changes::{Change, DynamoStreamEvent, Follower};
 use crate::groups::{Directory, GroupNames, Limiter};
 use crate::read_models::ReadModels;
 
@@ -129,21 +129,27 @@ impl<E: Engine, D: Directory> Projector<E, D> {
 
     /// Parks a change as it would have come.
     async fn park_change(&self, change: &Change, code: &str, reason: String, user: &UserId) -> Fate {
-        let (sequence, arrived) = (change.sequence.clone(), change.arrived);
-        let mut record = change.to_json();
-        // The same change is the same record, whichever number it came under.
-        if let Some(stream) = record["dynamodb"].as_object_mut() {
-            stream.remove("SequenceNumber");
-        }
-        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
-        park_as(&self.store, change.table.name, &incoming, code, reason, (None, Some(user.to_string()))).await
+        park_change(self, change, code, reason, user).await
+    }
+}
+
+impl<E: Engine, D: Directory> Follower for Projector<E, D> {
+    type Engine = E;
+
+    fn store(&self) -> &Store<E> {
+        &self.store
     }
 
-    /// Parks a record as it came.
-    async fn park_unreadable(&self, place: usize, record: &Json, stream: &str, reason: String) -> (usize, Fate) {
-        let (sequence, arrived) = (sequence(record).to_owned(), self.store.clock.now());
-        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
-        (place, park_as(&self.store, stream, &incoming, "malformed", reason, (None, None)).await)
+    fn tables(&self) -> &TableNames {
+        &self.tables
+    }
+
+    fn parked_as(&self, table: &str) -> String {
+        table.to_owned()
+    }
+
+    async fn follow(&self, changes: &[Change]) -> Report {
+        self.project(changes).await
     }
 }
 
@@ -191,47 +197,5 @@ fn has_moved(old: Option<&Item>, new: &Item) -> bool {
 /// `projector`: handles a batch of a table's stream. The answer names the first record that has to be delivered again: Lambda then redelivers from
 /// there, and what had gone through is done again without harm.
 pub async fn projector<E: Engine, D: Directory>(projector: &Projector<E, D>, event: DynamoStreamEvent) -> DynamoDbEventResponse {
-    let now = projector.store.clock.now();
-    let mut fates = vec![Fate::Skipped; event.records.len()];
-    let (mut places, mut changes, mut unreadable) = (Vec::new(), Vec::new(), FuturesUnordered::new());
-    for (place, record) in event.records.iter().enumerate() {
-        match Change::read(record, &projector.tables, now) {
-            Read::Change(change) => {
-                places.push(place);
-                changes.push(change);
-            }
-            Read::Foreign => {}
-            Read::Unreadable { stream, error } => unreadable.push(projector.park_unreadable(place, record, stream, error.to_string())),
-        }
-    }
-    while let Some((place, fate)) = unreadable.next().await {
-        fates[place] = fate;
-    }
-    for (place, fate) in places.into_iter().zip(projector.project(&changes).await.fates) {
-        fates[place] = fate;
-    }
-    answer(&event, &Report { fates })
-}
-
-/// Says in the log what became of the batch, and names to Lambda what has to come again.
-fn answer(event: &DynamoStreamEvent, report: &Report) -> DynamoDbEventResponse {
-    let counts = report.counts();
-    let mut response = DynamoDbEventResponse::default();
-    if let Some(first) = report.first_failure() {
-        let mut failure = DynamoDbBatchItemFailure::default();
-        failure.item_identifier = Some(sequence(&event.records[first]).to_owned());
-        tracing::warn!(sequence = failure.item_identifier, why = ?report.fates[first], "a change has to be delivered again");
-        response.batch_item_failures.push(failure);
-    }
-    tracing::info!(
-        records = report.fates.len(),
-        applied = counts.applied,
-        duplicate = counts.duplicate,
-        ignored = counts.ignored,
-        skipped = counts.skipped,
-        parked = counts.parked,
-        failed = counts.failed,
-        "changes"
-    );
-    response
+    handle(projector, event).await
 }

@@ -6,6 +6,7 @@ pub mod access;
 pub mod billing_record;
 pub mod dues;
 pub mod entitlement;
+pub mod feed;
 pub mod figureforge;
 pub mod model;
 pub mod return_rates;

@@ -11,6 +11,7 @@ pub mod faulty;
 pub mod heard;
 pub mod impatient;
 pub mod knock;
+pub mod leaky;
 pub mod ledger;
 pub mod manual;
 pub mod memory;

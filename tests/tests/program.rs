@@ -48,8 +48,12 @@ mod service;
 mod serving;
 #[path = "program/stand_in.rs"]
 mod stand_in;
+#[path = "program/tail.rs"]
+mod tail;
 #[path = "program/together.rs"]
 mod together;
+#[path = "program/told.rs"]
+mod told;
 #[path = "program/twice.rs"]
 mod twice;
 #[path = "program/words.rs"]

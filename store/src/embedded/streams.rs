@@ -59,6 +59,18 @@ impl Embedded {
         })
     }
 
+    /// The newest records, oldest first.
+    ///
+    /// # Errors
+    /// When they could not be read.
+    pub fn newest_records(&self, stream: &str, count: usize) -> Result<Vec<StreamRecord>, StoreError> {
+        let before = self.read(|db| {
+            let sql = "SELECT min(seq) FROM (SELECT seq FROM stream_records WHERE stream = ? ORDER BY seq DESC LIMIT ?)";
+            Ok(db.prepare_cached(sql)?.query_row(params![stream, count], |row| row.get::<_, Option<u64>>(0))?)
+        })?;
+        before.map_or(Ok(Vec::new()), |first| self.records(stream, first.saturating_sub(1), count))
+    }
+
     /// The place of a stream's last record, 0 when it has none.
     ///
     /// # Errors
