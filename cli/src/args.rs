@@ -33,6 +33,8 @@ const EXAMPLES: &str = "Examples:
   dues audit                                         is every row what its history says?
   dues replay --dry-run                              what would change if rows were made again from history
   dues tail subscriptions --follow                   what others are told of billing records, as it comes
+  dues export all.ndjson                             history as NDJSON; dues --data NEW import all.ndjson reads it
+  dues backup monday.db                              everything in one file, while others go on working
   dues risk                                          how many debits come back, against Nacha's limits
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
@@ -57,6 +59,12 @@ pub(crate) enum Command {
     Audit(Audit),
     /// Make rows again from history, compare them with the live ones, and put those right.
     Replay(Replay),
+    /// Write everything that cannot be made again as NDJSON: history, events, ledgers, journals.
+    Export(Export),
+    /// Read an export into an empty folder, and make the rest again from it.
+    Import(Import),
+    /// Copy everything into one file, while others go on working.
+    Backup(Backup),
     /// Collect what is due, from everybody.
     Collect(Collect),
     /// Collect one record now.
@@ -152,6 +160,36 @@ pub(crate) struct Replay {
     /// Only tell what would change; exit 1 when something would.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// The file, which must not be there, or - for standard output.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The file, or - for standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// The file, which must not be there.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

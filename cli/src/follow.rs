@@ -17,7 +17,7 @@ pub(crate) const PROJECTOR: &str = "projector";
 /// And the feeder's.
 pub(crate) const FEEDER: &str = NAME;
 /// Everybody who follows the log: it holds what one of them has not seen.
-const FOLLOWERS: [&str; 2] = [PROJECTOR, FEEDER];
+pub(crate) const FOLLOWERS: [&str; 2] = [PROJECTOR, FEEDER];
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
 const TRIES: u32 = 6;
 

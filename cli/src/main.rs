@@ -3,11 +3,13 @@
 mod act;
 mod args;
 mod audit;
+mod backup;
 mod bench;
 mod clock;
 mod collect;
 mod demo;
 mod explain;
+mod export;
 mod feeder_run;
 mod follow;
 mod gateway;
@@ -55,6 +57,9 @@ fn main() -> ExitCode {
             Command::Explain(explain) => explain::run(&args.data, &explain).await,
             Command::Audit(audit) => audit::run(&args.data, &audit).await,
             Command::Replay(replay) => replay::run(&args.data, &replay).await,
+            Command::Export(export) => export::export(&args.data, &export).await,
+            Command::Import(import) => export::import(&args.data, &import).await,
+            Command::Backup(backup) => backup::run(&args.data, &backup),
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,
             Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,

@@ -144,7 +144,17 @@ pub const EMBEDDED: [&Table; 14] = [
     &serenya::SERENYA,
 ];
 
+/// The tables whose rows can all be made again from those of the others.
+pub const DERIVED: [&Table; 5] =
+    [&BILLING_ACTIVITY, &usage::USER_SUBSCRIPTIONS, &usage::USER_USAGE, &figureforge::FIGUREFORGE, &serenya::SERENYA];
+
 impl Table {
+    /// Whether its rows can be made again from those of other tables.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        DERIVED.iter().any(|derived| derived.name == self.name)
+    }
+
     /// One of its indexes.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<(usize, &'static Index)> {

@@ -28,6 +28,8 @@ mod happy;
 mod kill;
 #[path = "program/members.rs"]
 mod members;
+#[path = "program/moved.rs"]
+mod moved;
 #[path = "program/payments.rs"]
 mod payments;
 #[path = "program/plug.rs"]

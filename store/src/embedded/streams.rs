@@ -130,6 +130,29 @@ impl Embedded {
         })
     }
 
+    /// The place of the last change, 0 when there is none.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub fn last_change(&self) -> Result<u64, StoreError> {
+        self.read(|db| Ok(db.query_row("SELECT max(seq) FROM changes", [], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(0)))
+    }
+
+    /// Copies everything, as it is at one moment, into a new file; whoever writes meanwhile does not wait.
+    ///
+    /// # Errors
+    /// When it could not be copied, or the file is there already.
+    pub fn backup(&self, to: &std::path::Path) -> Result<(), StoreError> {
+        let file = to.to_str().ok_or_else(|| StoreError::Invalid(format!("{} is not UTF-8", to.display())))?;
+        self.read(|db| {
+            // It writes nothing here, but SQLite does not know that.
+            db.execute_batch("PRAGMA query_only = OFF")?;
+            let copied = db.execute("VACUUM INTO ?", [file]);
+            db.execute_batch("PRAGMA query_only = ON")?;
+            copied.map(drop).map_err(Fault::from)
+        })
+    }
+
     /// Forgets changes up to a place. Gives their number.
     ///
     /// # Errors
