@@ -20,6 +20,7 @@ mod serve;
 mod settings;
 mod show;
 mod stream_run;
+mod usage;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
             Command::Notify(notify) => notify::run(&args.data, &notify).await,
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
+            Command::Usage(usage) => usage::run(&args.data, &usage.command).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }

@@ -21,6 +21,7 @@ pub mod read_models;
 pub mod redrive;
 pub mod sqs;
 pub mod stripe;
+pub mod usage_reset;
 pub mod webhook;
 
 mod fields;

@@ -50,5 +50,7 @@ mod stand_in;
 mod together;
 #[path = "program/twice.rs"]
 mod twice;
+#[path = "program/usage.rs"]
+mod usage;
 #[path = "program/words.rs"]
 mod words;
