@@ -1,7 +1,8 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use dues_events::Time;
+use dues_events::usage::details;
+use dues_events::{Item, Time};
 use dues_processors::webhook::Secrets;
 use dues_processors::{OUTGOING, STREAMS};
 use std::convert::Infallible;
@@ -36,6 +37,7 @@ const EXAMPLES: &str = "Examples:
   dues export all.ndjson                             history as NDJSON; dues --data NEW import all.ndjson reads it
   dues backup monday.db                              everything in one file, while others go on working
   dues risk                                          how many debits come back, against Nacha's limits
+  dues usage count u-1 simulations --action run      count an action, if the plan allows it
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
 
@@ -85,6 +87,8 @@ pub(crate) enum Command {
     Sandbox(Sandbox),
     /// Print the newest records of a local stream, and follow it.
     Tail(Tail),
+    /// What plans allow and how much of it was used: count an action, see who uses a feature, forget days that are over.
+    Usage(Usage),
     /// Serve Stripe's webhook (POST /webhooks/stripe), the REST commands and GET /health over HTTP, and process the streams.
     Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
@@ -473,6 +477,64 @@ pub(crate) struct Tail {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Usage {
+    #[command(subcommand)]
+    pub(crate) command: UsageCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsageCommand {
+    /// Count an action, if the user's plan allows one more today.
+    Count(UsageCount),
+    /// Who has used a feature today.
+    Who {
+        /// The feature.
+        #[arg(value_name = "FEATURE")]
+        feature: String,
+        /// Only those who have used it at least so often.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        at_least: u64,
+        #[command(flatten)]
+        as_of: AsOf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget what was used on days that are over.
+    Reset {
+        #[command(flatten)]
+        as_of: AsOf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UsageCount {
+    /// The user's id.
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// The feature.
+    #[arg(value_name = "FEATURE")]
+    pub(crate) feature: String,
+    /// What was done, such as simulation_run.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) action: String,
+    /// Names the action: with the same key it is counted once.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// What is to be remembered of it: a JSON object.
+    #[arg(long, value_name = "JSON", value_parser = read_details, default_value = "{}")]
+    pub(crate) details: Item,
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The address to listen on: this machine's own, because requests carry no token yet.
     #[arg(long, env = "DUES_HOST", default_value = "127.0.0.1", value_name = "ADDRESS")]
@@ -497,6 +559,11 @@ pub(crate) struct Serve {
 
 fn read_secrets(text: &str) -> Result<Secrets, Infallible> {
     Ok(Secrets::read(text))
+}
+
+fn read_details(text: &str) -> Result<Item, String> {
+    let json = serde_json::from_str(text).map_err(|why| format!("is not JSON: {why}"))?;
+    details(&json).map_err(|why| why.to_string())
 }
 
 fn read_time(text: &str) -> Result<Time, String> {

@@ -30,6 +30,7 @@ mod show;
 mod signals;
 mod stream_run;
 mod tail;
+mod usage;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
             Command::Tail(tail) => tail::run(&args.data, &tail).await,
+            Command::Usage(usage) => usage::run(&args.data, &usage.command).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }

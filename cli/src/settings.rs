@@ -1,6 +1,6 @@
 //! What the environment says of a deployment.
 
-use dues_processors::read_models::ReadModels;
+use dues_processors::read_models::{ReadModels, usage};
 use dues_projections::dues::TierMap;
 
 use crate::output::Error;
@@ -18,8 +18,14 @@ pub(crate) fn tiers() -> Result<TierMap, Error> {
 
 /// The read models: all of them, unless `DUES_READ_MODELS` names some.
 pub(crate) fn read_models() -> Result<ReadModels, Error> {
-    match std::env::var(ReadModels::VARIABLE) {
-        Ok(text) => ReadModels::parse(&text).map_err(Error::Said),
-        Err(_) => Ok(ReadModels::default()),
-    }
+    let named = match std::env::var(ReadModels::VARIABLE) {
+        Ok(text) => ReadModels::parse(&text).map_err(Error::Said)?,
+        Err(_) => ReadModels::default(),
+    };
+    Ok(named.with_usage(usage()?))
+}
+
+/// Plans and their limits: the usual ones, unless `DUES_PLANS`, `DUES_PLAN_TIERS` and `DUES_ACTION_LOG_DAYS` say otherwise.
+pub(crate) fn usage() -> Result<usage::Settings, Error> {
+    usage::Settings::read(|variable| std::env::var(variable).ok()).map_err(Error::Said)
 }

@@ -28,6 +28,7 @@ pub mod stamp;
 pub mod stripe;
 pub mod tier;
 pub mod time;
+pub mod usage;
 pub mod wire;
 
 mod row;

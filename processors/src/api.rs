@@ -124,7 +124,7 @@ impl<E: Engine, G: Gateway> Api<E, G> {
                 let path: Vec<&str> = path.iter().map(String::as_str).collect();
                 let store = &self.collector.store;
                 match model {
-                    ReadModel::Usage => usage::answer(store, &path, request).await,
+                    ReadModel::Usage => usage::answer(store, self.read_models.usage(), &path, request).await,
                     ReadModel::Figureforge => figureforge::answer(store, &path, request).await,
                     ReadModel::Serenya => serenya::answer(store, &path, request).await,
                 }

@@ -40,6 +40,16 @@ impl Fields {
         }
     }
 
+    /// An id, if it is there.
+    pub(crate) fn optional_id(&self, field: &str) -> Result<Option<&str>, WireError> {
+        self.get(field).map(|_| self.id(field)).transpose()
+    }
+
+    /// Whatever is there, as it came; null when nothing is.
+    pub(crate) fn json(&self, field: &str) -> &Value {
+        self.get(field).unwrap_or(&Value::Null)
+    }
+
     /// A list of ids, which must be there.
     pub(crate) fn ids<'a>(&'a self, field: &str) -> Result<Vec<&'a str>, WireError> {
         let value = self.get(field).ok_or_else(|| wrong(field, "is missing"))?;

@@ -26,6 +26,7 @@ pub mod redrive;
 pub mod replay;
 pub mod sqs;
 pub mod stripe;
+pub mod usage_reset;
 pub mod webhook;
 
 mod fields;

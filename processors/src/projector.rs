@@ -6,6 +6,7 @@
 
 mod dues;
 mod groups;
+mod usage;
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use dues_events::attr::{PROVIDER, SK, TIER};
@@ -14,6 +15,7 @@ use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
 use dues_store::entitlements::{EVENT_PREFIX, told_event};
+use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{StreamExt as _, iter};
@@ -26,6 +28,7 @@ use crate::groups::{Directory, GroupNames, Limiter};
 use crate::read_models::ReadModels;
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
+pub use usage::SeenTypes;
 
 /// How many users are worked on at once.
 const PARALLEL: usize = 128;
@@ -47,6 +50,8 @@ pub struct Projector<E, D> {
     pub tables: TableNames,
     /// The read models that are told of what happens.
     pub read_models: ReadModels,
+    /// The types of actions that are known to be listed.
+    pub action_types: SeenTypes,
     /// How many users are worked on at once.
     pub parallel: usize,
 }
@@ -63,6 +68,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             tiers: TierMap::default(),
             tables: TableNames::default(),
             read_models: ReadModels::default(),
+            action_types: SeenTypes::default(),
             parallel: PARALLEL,
         }
     }
@@ -123,6 +129,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
+            Work::Usage => self.usage(change).await,
             Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
         }
     }
@@ -162,6 +169,8 @@ enum Work<'a> {
     Groups,
     /// A billing record has changed.
     Dues,
+    /// An action was counted.
+    Usage,
     /// Stripe has told something of the user.
     Stripe(&'a Item),
 }
@@ -171,6 +180,9 @@ impl<'a> Work<'a> {
     fn of(change: &'a Change) -> Option<(UserId, Self)> {
         if change.table.name == BILLING_ACTIVITY.name {
             return Some((change.partition().into(), Self::Dues));
+        }
+        if change.table.name == USER_USAGE.name {
+            return Some((change.partition().into(), Self::Usage));
         }
         let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
         if change.table.name == ENTITLEMENTS.name {

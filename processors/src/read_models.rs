@@ -56,7 +56,14 @@ impl ReadModel {
 
 /// The read models that a deployment has. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadModels(Arc<BTreeSet<ReadModel>>);
+pub struct ReadModels(Arc<Chosen>);
+
+/// Which they are, and what each of them is configured with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Chosen {
+    models: BTreeSet<ReadModel>,
+    usage: usage::Settings,
+}
 
 /// All of them.
 impl Default for ReadModels {
@@ -67,7 +74,7 @@ impl Default for ReadModels {
 
 impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
-        Self(Arc::new(models.into_iter().collect()))
+        Self(Arc::new(Chosen { models: models.into_iter().collect(), usage: usage::Settings::default() }))
     }
 }
 
@@ -91,12 +98,24 @@ impl ReadModels {
     /// Whether it has that one.
     #[must_use]
     pub fn has(&self, model: ReadModel) -> bool {
-        self.0.contains(&model)
+        self.0.models.contains(&model)
     }
 
     /// Those that it has.
     pub fn iter(&self) -> impl Iterator<Item = ReadModel> + '_ {
-        self.0.iter().copied()
+        self.0.models.iter().copied()
+    }
+
+    /// With other plans than the usual ones.
+    #[must_use]
+    pub fn with_usage(self, usage: usage::Settings) -> Self {
+        Self(Arc::new(Chosen { usage, ..(*self.0).clone() }))
+    }
+
+    /// What `usage` is configured with.
+    #[must_use]
+    pub fn usage(&self) -> &usage::Settings {
+        &self.0.usage
     }
 
     /// Tells each of them what Stripe has told of a user.
@@ -107,7 +126,7 @@ impl ReadModels {
         let mut fate = Fate::Skipped;
         for model in self.iter() {
             let booked = match model {
-                ReadModel::Usage => stripe::<Usage, E>(store, user, event).await?,
+                ReadModel::Usage => usage::stripe(store, self.usage(), user, event).await?,
                 ReadModel::Figureforge => stripe::<Figureforge, E>(store, user, event).await?,
                 ReadModel::Serenya => stripe::<Serenya, E>(store, user, event).await?,
             };
@@ -124,7 +143,7 @@ impl ReadModels {
         let mut fate = Fate::Skipped;
         for model in self.iter() {
             let booked = match model {
-                ReadModel::Usage => billing::<Usage, E>(store, record).await?,
+                ReadModel::Usage => usage::billing(store, self.usage(), record).await?,
                 ReadModel::Figureforge => billing::<Figureforge, E>(store, record).await?,
                 ReadModel::Serenya => billing::<Serenya, E>(store, record).await?,
             };
@@ -141,7 +160,7 @@ impl ReadModels {
         let mut sections = Vec::new();
         for model in self.iter() {
             let (json, lines) = match model {
-                ReadModel::Usage => usage::show(store, user).await?,
+                ReadModel::Usage => usage::show(store, self.usage(), user).await?,
                 ReadModel::Figureforge => figureforge::show(store, user).await?,
                 ReadModel::Serenya => serenya::show(store, user).await?,
             };
@@ -172,8 +191,11 @@ async fn stripe<M: Model, E: Engine>(store: &Store<E>, user: &UserId, event: &St
 /// A record's version is the identity of what it says; it was so when it was last run.
 async fn billing<M: Model, E: Engine>(store: &Store<E>, record: &Record) -> Result<Option<Booked>, StoreError> {
     let Some((aggregate, fact)) = M::billing(record) else { return Ok(None) };
-    let at = record.last_run_date.as_ref().unwrap_or(&record.billing_date).at();
-    told::<M, E>(store, &aggregate, billing_fact(record), at, fact).await.map(Some)
+    told::<M, E>(store, &aggregate, billing_fact(record), billed_at(record), fact).await.map(Some)
+}
+
+fn billed_at(record: &Record) -> Time {
+    record.last_run_date.as_ref().unwrap_or(&record.billing_date).at()
 }
 
 fn billing_fact(record: &Record) -> EventId {

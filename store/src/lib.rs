@@ -13,10 +13,12 @@ pub mod pages;
 pub mod parked;
 pub mod sweep;
 pub mod table;
+pub mod usage;
 pub mod user;
 
 mod admin;
 mod billing;
+mod tries;
 mod unique;
 
 #[cfg(feature = "dynamo")]

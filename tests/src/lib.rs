@@ -19,6 +19,7 @@ pub mod ministack;
 pub mod payments;
 pub mod pool;
 pub mod stripe;
+pub mod usage_events;
 pub mod world;
 
 /// Runs clauses on SQLite, on DynamoDB in this process, and on maps.

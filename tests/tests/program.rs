@@ -58,5 +58,7 @@ mod together;
 mod told;
 #[path = "program/twice.rs"]
 mod twice;
+#[path = "program/usage.rs"]
+mod usage;
 #[path = "program/words.rs"]
 mod words;
