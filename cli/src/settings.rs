@@ -2,6 +2,7 @@
 
 use dues_processors::read_models::ReadModels;
 use dues_projections::dues::TierMap;
+use dues_projections::serenya::tiers::Settings;
 
 use crate::output::Error;
 
@@ -16,10 +17,14 @@ pub(crate) fn tiers() -> Result<TierMap, Error> {
     }
 }
 
-/// The read models: all of them, unless `DUES_READ_MODELS` names some.
+/// The read models: all of them, unless `DUES_READ_MODELS` names some; tiers and chat options of `serenya` as `DUES_SERENYA` says.
 pub(crate) fn read_models() -> Result<ReadModels, Error> {
-    match std::env::var(ReadModels::VARIABLE) {
-        Ok(text) => ReadModels::parse(&text).map_err(Error::Said),
-        Err(_) => Ok(ReadModels::default()),
+    let models = match std::env::var(ReadModels::VARIABLE) {
+        Ok(text) => ReadModels::parse(&text).map_err(Error::Said)?,
+        Err(_) => ReadModels::default(),
+    };
+    match std::env::var(Settings::VARIABLE) {
+        Ok(text) => Settings::parse(&text).map(|settings| models.with_serenya(settings)).map_err(Error::Said),
+        Err(_) => Ok(models),
     }
 }

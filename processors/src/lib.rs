@@ -19,6 +19,7 @@ pub mod projector;
 pub mod queue;
 pub mod read_models;
 pub mod redrive;
+pub mod s3_events;
 pub mod sqs;
 pub mod stripe;
 pub mod webhook;
@@ -30,4 +31,4 @@ mod resend;
 pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 
 /// The streams that are read, by name.
-pub const STREAMS: [&str; 4] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM];
+pub const STREAMS: [&str; 5] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM, s3_events::STREAM];

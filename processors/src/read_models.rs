@@ -13,6 +13,7 @@ use dues_events::{EventId, Record, Time, UserId};
 use dues_projections::figureforge::Figureforge;
 use dues_projections::model::{Model, Told};
 use dues_projections::serenya::Serenya;
+use dues_projections::serenya::tiers::Settings as SerenyaSettings;
 use dues_projections::usage::Usage;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::Value as Json;
@@ -54,9 +55,15 @@ impl ReadModel {
     }
 }
 
-/// The read models that a deployment has. Clones share it.
+/// The read models that a deployment has, and how they are set up. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadModels(Arc<BTreeSet<ReadModel>>);
+pub struct ReadModels(Arc<Chosen>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Chosen {
+    models: BTreeSet<ReadModel>,
+    serenya: SerenyaSettings,
+}
 
 /// All of them.
 impl Default for ReadModels {
@@ -67,7 +74,7 @@ impl Default for ReadModels {
 
 impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
-        Self(Arc::new(models.into_iter().collect()))
+        Self(Arc::new(Chosen { models: models.into_iter().collect(), serenya: SerenyaSettings::default() }))
     }
 }
 
@@ -91,12 +98,25 @@ impl ReadModels {
     /// Whether it has that one.
     #[must_use]
     pub fn has(&self, model: ReadModel) -> bool {
-        self.0.contains(&model)
+        self.0.models.contains(&model)
     }
 
     /// Those that it has.
     pub fn iter(&self) -> impl Iterator<Item = ReadModel> + '_ {
-        self.0.iter().copied()
+        self.0.models.iter().copied()
+    }
+
+    /// The same ones, with `serenya` set up like that.
+    #[must_use]
+    pub fn with_serenya(mut self, settings: SerenyaSettings) -> Self {
+        Arc::make_mut(&mut self.0).serenya = settings;
+        self
+    }
+
+    /// How `serenya` is set up.
+    #[must_use]
+    pub fn serenya(&self) -> &SerenyaSettings {
+        &self.0.serenya
     }
 
     /// Tells each of them what Stripe has told of a user.
