@@ -127,7 +127,8 @@ impl<E: Engine, G: Gateway> Api<E, G> {
                 match model {
                     ReadModel::Usage => usage::answer(store, &path, request).await,
                     ReadModel::Figureforge => figureforge::answer(store, &path, request).await,
-                    ReadModel::Serenya => serenya::answer(store, self.read_models.serenya(), &path, request).await,
+                    // Boxed: it has many turns, and every request would have room for all of them.
+                    ReadModel::Serenya => Box::pin(serenya::answer(store, self.read_models.serenya(), &path, request)).await,
                 }
             }
             Route::Model(model, _) => Response::error(404, "no_such_path", format!("this deployment has no read model {}", model.name())),

@@ -31,7 +31,7 @@ pub fn events(seed: u64, count: usize, users: &[String]) -> Vec<Value> {
 }
 
 fn new(place: usize) -> (&'static str, Value) {
-    let provider = if place % 2 == 0 { "google" } else { "apple" };
+    let provider = if place.is_multiple_of(2) { "google" } else { "apple" };
     (
         "user.created",
         json!({"email": format!("User{place}@example.com"), "name": format!("User {place}"), "auth_provider": provider, "external_id": format!("x-{place}")}),

@@ -3,18 +3,20 @@
 //! The row's `ttl` is the end of the session, as the seed has it, and DynamoDB takes the whole row away then. That is told as a fact, and the row is
 //! made again without session and `ttl`. Until then the user is found by the pointers from email and external id, which have no `ttl`.
 
+mod facts;
+
 use chrono::{DateTime, TimeDelta};
 use dues_events::attr::{PK, SK};
-use dues_events::stripe;
 use dues_events::{Item, Time, Value};
 use serde::{Deserialize, Serialize};
 
-use super::biometric::{Biometric, BiometricFact};
+use super::biometric::Biometric;
 use super::session::Summary;
-use super::subscription::{Dues, Subscription, Subscriptions};
+use super::subscription::{Subscription, Subscriptions};
 use super::usage::{Counted, MOST_COUNTED, Usage};
 use super::{Fact, rows};
 use crate::model::{Latest, Told};
+pub use facts::{Consent, Created, Device, ProfileFact, Updated};
 
 /// The sort key of a profile.
 pub const PROFILE: &str = "PROFILE";
@@ -22,101 +24,6 @@ pub const PROFILE: &str = "PROFILE";
 pub const CLOSED: &str = "closed";
 /// How long a new user's row is kept for the first session.
 const FIRST_SESSION: TimeDelta = TimeDelta::hours(24);
-
-/// What is told of a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProfileFact {
-    /// Somebody is new.
-    Created(Created),
-    /// Something of the account is another.
-    Updated(Updated),
-    /// Something was consented to, or no more.
-    Consent(Consent),
-    /// A device was seen.
-    Device(Device),
-    /// How a session stands.
-    Session(Box<Summary>),
-    /// Of the biometric registration.
-    Biometric(BiometricFact),
-    /// An application says what the subscription is.
-    Subscription(Subscription),
-    /// Stripe says how a subscription stands.
-    Stripe(Box<stripe::Subscription>),
-    /// How dues by ACH stand.
-    Dues(Dues),
-    /// A document was processed.
-    Counted,
-    /// DynamoDB has taken the row away whose `ttl` was this.
-    Expired {
-        /// In seconds of the Unix epoch.
-        ttl: i64,
-    },
-    /// The account was closed.
-    Closed,
-}
-
-/// A new user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Created {
-    /// As it was given.
-    pub email: String,
-    /// What they are called.
-    pub name: String,
-    /// Where they sign in: `google`, `apple`.
-    pub auth_provider: String,
-    /// What they are called there.
-    pub external_id: String,
-}
-
-/// What may become another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Updated {
-    /// As it was given.
-    pub email: Option<String>,
-    /// What they are called.
-    pub name: Option<String>,
-    /// Such as `active` or `suspended`.
-    pub account_status: Option<String>,
-}
-
-/// Consents; what is not said stays as it was.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Consent {
-    /// That this is no doctor.
-    pub medical_disclaimers: Option<bool>,
-    /// The terms of service.
-    pub terms_of_service: Option<bool>,
-    /// The privacy policy.
-    pub privacy_policy: Option<bool>,
-    /// Of which version.
-    pub consent_version: Option<String>,
-    /// Where from.
-    pub ip_address: Option<String>,
-    /// With what.
-    pub user_agent: Option<String>,
-}
-
-/// A device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
-    /// Which.
-    pub device_id: String,
-    /// What its owner calls it.
-    pub device_name: Option<String>,
-    /// Such as `ios`.
-    pub platform: Option<String>,
-    /// Of the platform.
-    pub platform_version: Option<String>,
-    /// Of the app.
-    pub app_version: Option<String>,
-    /// Such as `faceid`.
-    pub biometric_type: Option<String>,
-    /// By which it is known again.
-    pub device_fingerprint: Option<String>,
-    /// Where its clock is.
-    pub timezone: Option<String>,
-}
 
 /// What a user's facts come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

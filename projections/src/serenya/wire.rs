@@ -1,8 +1,9 @@
 //! What applications' events say: `serenya.user.created` and its like. The API's commands have the same shapes.
 
+mod payments;
+
 use chrono::TimeDelta;
 use dues_events::Time;
-use dues_events::stripe::{Amount, RefundStatus};
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
@@ -11,11 +12,10 @@ use serde_json::Value as Json;
 
 use super::biometric::{BiometricFact, Registration};
 use super::document::{Document, Failure, Object, read_key, read_sequencer};
-use super::payment::{Parts, Payment, Refund, Source, Status, Word};
 use super::profile::{Consent, Created, Device, ProfileFact, Updated};
 use super::session::{Named, SessionFact, Started};
-use super::tiers::Price;
-use super::{Fact, Saved, Subscription, aggregate_of, rows, user_aggregate};
+use super::{Fact, Saved, Subscription, aggregate_of, user_aggregate};
+use payments::{payment, recorded, refunded};
 
 /// Fields that hold what nobody may keep: of tokens only the hashes are known here.
 pub const RAW_TOKENS: [&str; 3] = ["access_token", "refresh_token", "id_token"];
@@ -187,84 +187,10 @@ fn failed(event: &AppEvent) -> Result<BiometricFact, WireError> {
 }
 
 fn subscription(event: &AppEvent) -> Result<Subscription, WireError> {
-    let Inside { subscription: Some(json), .. } = event.read()? else { return Err(wrong("subscription", "is missing")) };
-    let mut subscription: Subscription = inside("subscription", &json)?;
+    let mut subscription: Subscription = inside(event, "subscription")?;
     subscription.subscription_id = id("subscription.subscription_id", subscription.subscription_id)?;
     subscription.subscription_type = id("subscription.subscription_type", subscription.subscription_type)?;
     Ok(subscription)
-}
-
-#[derive(Deserialize)]
-struct Inside {
-    subscription: Option<Json>,
-    payment: Option<Json>,
-}
-
-#[derive(Deserialize)]
-struct PaymentWire {
-    payment_id: String,
-    subscription_id: Option<String>,
-    amount: Price,
-    currency: Option<String>,
-    payment_status: Option<String>,
-    payment_method: Option<String>,
-    provider_transaction_id: Option<String>,
-    provider_receipt_data: Option<String>,
-    #[serde(default)]
-    provider_sandbox: bool,
-    initiated_at: Option<Time>,
-    platform: Option<String>,
-    app_version: Option<String>,
-}
-
-fn payment(event: &AppEvent, (id, parts): (String, Parts)) -> Result<Option<(String, Fact)>, WireError> {
-    let user = user(event)?;
-    let name = aggregate_of("payment", &user, &id);
-    Ok(Some((name, Fact::Payment(Box::new(Payment { user, id, belongs_to: None, parts, dues: None })))))
-}
-
-fn recorded(event: &AppEvent) -> Result<(String, Parts), WireError> {
-    let Inside { payment: Some(json), .. } = event.read()? else { return Err(wrong("payment", "is missing")) };
-    let wire: PaymentWire = inside("payment", &json)?;
-    if let Some(other) = wire.currency.as_deref().filter(|currency| !currency.eq_ignore_ascii_case("usd")) {
-        return Err(wrong("payment.currency", format!("{other:?} is not USD")));
-    }
-    let status = match wire.payment_status.as_deref() {
-        None | Some("completed") => Status::Completed,
-        Some("pending") => Status::Pending,
-        Some("failed") => Status::Failed,
-        Some(other) => return Err(wrong("payment.payment_status", format!("{other:?} is not one of pending, completed, failed"))),
-    };
-    let word = Word {
-        status,
-        at: event.at,
-        amount: Some(Amount::Usd(wire.amount.0)),
-        subscription: wire.subscription_id,
-        method: wire.payment_method,
-        transaction: wire.provider_transaction_id,
-        receipt_sha256: wire.provider_receipt_data.as_deref().map(rows::sha256),
-        sandbox: wire.provider_sandbox,
-        platform: wire.platform,
-        app_version: wire.app_version,
-    };
-    let begun = wire.initiated_at.unwrap_or(event.at);
-    let words = [(Source::Application, word)].into_iter().collect();
-    Ok((id("payment.payment_id", wire.payment_id)?, Parts { begun: Some(begun), touched: Some(event.at), words, ..Parts::default() }))
-}
-
-fn refunded(event: &AppEvent) -> Result<(String, Parts), WireError> {
-    #[derive(Deserialize)]
-    struct Wire {
-        payment_id: String,
-        refund_id: String,
-        refund_amount: Option<Price>,
-        refund_reason: Option<String>,
-    }
-    let wire: Wire = event.read()?;
-    let amount = wire.refund_amount.map(|amount| Amount::Usd(amount.0));
-    let refund = Refund { status: RefundStatus::Succeeded, at: event.at, amount, reason: wire.refund_reason };
-    let refunds = [(id("refund_id", wire.refund_id)?, refund)].into_iter().collect();
-    Ok((id("payment_id", wire.payment_id)?, Parts { touched: Some(event.at), refunds, ..Parts::default() }))
 }
 
 fn document(document: Document) -> Result<Option<(String, Fact)>, WireError> {
@@ -323,7 +249,8 @@ fn id(field: &str, text: String) -> Result<String, WireError> {
 }
 
 /// A shape inside an event.
-fn inside<T: DeserializeOwned>(field: &str, json: &Json) -> Result<T, WireError> {
+fn inside<T: DeserializeOwned>(event: &AppEvent, field: &str) -> Result<T, WireError> {
+    let json = event.body.get(field).ok_or_else(|| wrong(field, "is missing"))?;
     dues_events::wire::shape(json).map_err(|error| wrong(&format!("{field}.{}", error.field), error.problem))
 }
 
