@@ -113,7 +113,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ingest {
-    /// The stream: site-payments, memberships, stripe or app-events.
+    /// The stream: site-payments, memberships, stripe, app-events or s3-events.
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(STREAMS))]
     pub(crate) stream: String,
     /// The file, or - for standard input.

@@ -2,6 +2,7 @@
 
 use dues_processors::read_models::{ReadModels, usage};
 use dues_projections::dues::TierMap;
+use dues_projections::serenya::tiers::Settings;
 
 use crate::output::Error;
 
@@ -16,13 +17,16 @@ pub(crate) fn tiers() -> Result<TierMap, Error> {
     }
 }
 
-/// The read models: all of them, unless `DUES_READ_MODELS` names some.
+/// The read models: all of them, unless `DUES_READ_MODELS` names some; tiers and chat options of `serenya` as `DUES_SERENYA` says.
 pub(crate) fn read_models() -> Result<ReadModels, Error> {
-    let named = match std::env::var(ReadModels::VARIABLE) {
+    let mut models = match std::env::var(ReadModels::VARIABLE) {
         Ok(text) => ReadModels::parse(&text).map_err(Error::Said)?,
         Err(_) => ReadModels::default(),
     };
-    Ok(named.with_usage(usage()?))
+    if let Ok(text) = std::env::var(Settings::VARIABLE) {
+        models = models.with_serenya(Settings::parse(&text).map_err(Error::Said)?);
+    }
+    Ok(models.with_usage(usage()?))
 }
 
 /// Plans and their limits: the usual ones, unless `DUES_PLANS`, `DUES_PLAN_TIERS` and `DUES_ACTION_LOG_DAYS` say otherwise.

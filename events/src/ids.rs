@@ -114,7 +114,7 @@ impl AttemptKey {
     }
 }
 
-/// The namespace of every `subscription_id` and every message's id made here.
+/// The namespace of every id made here.
 const NAMESPACE: Uuid = Uuid::from_u128(0x8d6f_2d4e_7a1b_5c93_9e42_51c8_0a6b_7f10);
 
 impl SubscriptionId {
@@ -144,6 +144,14 @@ impl ChangeId {
     #[must_use]
     pub fn message(self, kind: &str) -> MessageId {
         Uuid::new_v5(&self.0, kind.as_bytes()).hyphenated().to_string().into()
+    }
+}
+
+impl UserId {
+    /// The id of somebody who signs in at a provider that knows them by an id of its own: always the same, so that nobody is made twice.
+    #[must_use]
+    pub fn of_sign_in(provider: &str, external_id: &str) -> Self {
+        Uuid::new_v5(&NAMESPACE, format!("{provider}\u{1f}{external_id}").as_bytes()).hyphenated().to_string().into()
     }
 }
 

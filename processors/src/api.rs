@@ -25,6 +25,7 @@ use crate::fields::Fields;
 use crate::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
 pub use entitlements::{balance_json, movement_json};
+pub(crate) use path::decoded_text;
 use path::{CommandRoute, Route, Verb, route};
 
 /// The one method of every command.
@@ -126,7 +127,8 @@ impl<E: Engine, G: Gateway> Api<E, G> {
                 match model {
                     ReadModel::Usage => usage::answer(store, self.read_models.usage(), &path, request).await,
                     ReadModel::Figureforge => figureforge::answer(store, &path, request).await,
-                    ReadModel::Serenya => serenya::answer(store, &path, request).await,
+                    // Boxed: it has many turns, and every request would have room for all of them.
+                    ReadModel::Serenya => Box::pin(serenya::answer(store, self.read_models.serenya(), &path, request)).await,
                 }
             }
             Route::Model(model, _) => Response::error(404, "no_such_path", format!("this deployment has no read model {}", model.name())),

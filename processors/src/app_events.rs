@@ -10,10 +10,12 @@ use dues_events::wire::app_events::{AppEvent, decode};
 use dues_events::wire::peek;
 use dues_projections::figureforge::Figureforge;
 use dues_projections::model::{Model, Told};
-use dues_projections::serenya::Serenya;
+use dues_projections::serenya::{Serenya, raw_token, remove_tokens};
 use dues_projections::usage::Usage;
 use dues_store::{Engine, StoreError};
 use futures::stream::{StreamExt as _, iter};
+use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::batch::{Context, Fate, Incoming, Report, park_as};
@@ -125,5 +127,16 @@ async fn malformed<E: Engine>(context: &Context<E>, record: &Incoming, error: &W
 }
 
 async fn park<E: Engine>(context: &Context<E>, record: &Incoming, code: &str, reason: String) -> Fate {
-    park_as(&context.store, STREAM, record, code, reason, peek(&record.data)).await
+    park_as(&context.store, STREAM, &without_tokens(record), code, reason, peek(&record.data)).await
+}
+
+/// A record without the tokens that somebody told by mistake: nobody keeps those, not even among the parked records.
+fn without_tokens(record: &Incoming) -> Cow<'_, Incoming> {
+    match serde_json::from_slice::<Json>(&record.data) {
+        Ok(mut json) if raw_token(&json).is_some() => {
+            remove_tokens(&mut json);
+            Cow::Owned(Incoming { data: json.to_string().into_bytes(), ..record.clone() })
+        }
+        Ok(_) | Err(_) => Cow::Borrowed(record),
+    }
 }

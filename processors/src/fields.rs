@@ -30,6 +30,11 @@ impl Fields {
         }
     }
 
+    /// The object itself.
+    pub(crate) fn into_json(self) -> Value {
+        Value::Object(self.0)
+    }
+
     /// An id, which must be there.
     pub(crate) fn id(&self, field: &str) -> Result<&str, WireError> {
         let id = self.text(field)?;

@@ -24,6 +24,7 @@ pub mod queue;
 pub mod read_models;
 pub mod redrive;
 pub mod replay;
+pub mod s3_events;
 pub mod sqs;
 pub mod stripe;
 pub mod usage_reset;
@@ -36,6 +37,6 @@ mod resend;
 pub use batch::{Context, Counts, Fate, Handler, Incoming, Report, process};
 
 /// The streams that are read, by name.
-pub const STREAMS: [&str; 4] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM];
+pub const STREAMS: [&str; 5] = [ach_handler::STREAM, memberships::STREAM, stripe::STREAM, app_events::STREAM, s3_events::STREAM];
 /// The streams that tell others, by the names that they have locally.
 pub const OUTGOING: [&str; 2] = [outbox::STREAM, bus::STREAM];

@@ -1,11 +1,12 @@
 //! `projector`: what follows from a change of the tables, told by their change streams. Cognito's groups follow a profile's tier, paid dues become
-//! entitlements, and a balance that DynamoDB's TTL has removed is told to the ledger.
+//! entitlements, a balance that DynamoDB's TTL has removed is told to the ledger, and a profile that it has removed is made again without its session.
 //!
 //! Changes of one user are worked on in order, users in parallel. A change that fails stops the later ones of its user, and of nobody else; a
 //! change that cannot be understood is parked. Every effect can be repeated: a change that is delivered again does no harm.
 
 mod dues;
 mod groups;
+mod serenya;
 mod usage;
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
@@ -14,7 +15,9 @@ use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
+use dues_projections::serenya::profile::PROFILE;
 use dues_store::entitlements::{EVENT_PREFIX, told_event};
+use dues_store::table::serenya::SERENYA;
 use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
@@ -127,6 +130,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
     async fn run(&self, user: &UserId, change: &Change, work: Work<'_>) -> Result<Fate, StoreError> {
         match work {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
+            Work::SessionOver(old) => self.session_over(user, old).await,
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
             Work::Usage => self.usage(change).await,
@@ -165,6 +169,8 @@ impl<E: Engine, D: Directory> Follower for Projector<E, D> {
 enum Work<'a> {
     /// A balance was removed because its time was over; this is what it was.
     Expired(&'a Item),
+    /// A profile of `serenya` was removed because its session was over; this is what it was.
+    SessionOver(&'a Item),
     /// The tier or the provider of a profile is another.
     Groups,
     /// A billing record has changed.
@@ -188,6 +194,10 @@ impl<'a> Work<'a> {
         if change.table.name == ENTITLEMENTS.name {
             let told = change.new.as_ref().filter(|_| change.old.is_none() && sort.starts_with(EVENT_PREFIX))?;
             return Some((user_of(change.partition())?, Self::Stripe(told)));
+        }
+        if change.table.name == SERENYA.name {
+            let old = change.old.as_ref().filter(|_| change.by_ttl && change.new.is_none() && sort == PROFILE)?;
+            return Some((user_of(change.partition())?, Self::SessionOver(old)));
         }
         if change.table.name != GG_CORE.name {
             return None;

@@ -13,6 +13,7 @@ use dues_events::{EventId, Record, Time, UserId};
 use dues_projections::figureforge::Figureforge;
 use dues_projections::model::{Model, Told};
 use dues_projections::serenya::Serenya;
+use dues_projections::serenya::tiers::Settings as SerenyaSettings;
 use dues_projections::usage::Usage;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::Value as Json;
@@ -54,7 +55,7 @@ impl ReadModel {
     }
 }
 
-/// The read models that a deployment has. Clones share it.
+/// The read models that a deployment has, and how they are set up. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadModels(Arc<Chosen>);
 
@@ -63,6 +64,7 @@ pub struct ReadModels(Arc<Chosen>);
 struct Chosen {
     models: BTreeSet<ReadModel>,
     usage: usage::Settings,
+    serenya: SerenyaSettings,
 }
 
 /// All of them.
@@ -74,7 +76,8 @@ impl Default for ReadModels {
 
 impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
-        Self(Arc::new(Chosen { models: models.into_iter().collect(), usage: usage::Settings::default() }))
+        let models = models.into_iter().collect();
+        Self(Arc::new(Chosen { models, usage: usage::Settings::default(), serenya: SerenyaSettings::default() }))
     }
 }
 
@@ -108,14 +111,28 @@ impl ReadModels {
 
     /// With other plans than the usual ones.
     #[must_use]
-    pub fn with_usage(self, usage: usage::Settings) -> Self {
-        Self(Arc::new(Chosen { usage, ..(*self.0).clone() }))
+    pub fn with_usage(mut self, usage: usage::Settings) -> Self {
+        Arc::make_mut(&mut self.0).usage = usage;
+        self
     }
 
     /// What `usage` is configured with.
     #[must_use]
     pub fn usage(&self) -> &usage::Settings {
         &self.0.usage
+    }
+
+    /// The same ones, with `serenya` set up like that.
+    #[must_use]
+    pub fn with_serenya(mut self, settings: SerenyaSettings) -> Self {
+        Arc::make_mut(&mut self.0).serenya = settings;
+        self
+    }
+
+    /// How `serenya` is set up.
+    #[must_use]
+    pub fn serenya(&self) -> &SerenyaSettings {
+        &self.0.serenya
     }
 
     /// Tells each of them what Stripe has told of a user.

@@ -20,6 +20,7 @@ use crate::kinesis_feeder::{self, KinesisFeeder};
 use crate::memberships::{self, Memberships};
 use crate::outbox::Outbox;
 use crate::projector::{GROUPS_STREAM, Projector, redrive_groups};
+use crate::s3_events;
 use crate::sqs;
 use crate::stripe;
 
@@ -30,6 +31,7 @@ pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, recor
         memberships::STREAM => Some(process::<Memberships, E>(context, records).await),
         stripe::STREAM => Some(stripe::stripe_worker(context, records).await),
         app_events::STREAM => Some(app_events::app_events_worker(context, records).await),
+        s3_events::STREAM => Some(s3_events::s3_events_worker(context, records).await),
         _ => None,
     }
 }

@@ -37,6 +37,12 @@ pub trait Model: Send + Sync + 'static {
 
     /// The rows of an aggregate: the name of the table, and the item.
     fn rows(aggregate: &str, state: &Self::State) -> Vec<(&'static str, Item)>;
+
+    /// What follows for other aggregates from how this one stands at a version: they are told next, whether the aggregate has just changed or was
+    /// told something that it knew. The ids of these facts must say which they are, because they are told again.
+    fn follows(_aggregate: &str, _version: u64, _state: &Self::State) -> Vec<(String, Told<Self::Fact>)> {
+        Vec::new()
+    }
 }
 
 /// A fact, with its identity and when it happened.

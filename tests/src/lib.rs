@@ -18,6 +18,7 @@ pub mod memory;
 pub mod ministack;
 pub mod payments;
 pub mod pool;
+pub mod serenya_events;
 pub mod stripe;
 pub mod usage_events;
 pub mod world;
