@@ -1,7 +1,9 @@
 //! What the environment says of a deployment.
 
 use dues_processors::read_models::ReadModels;
+use dues_processors::read_models::figureforge::Settings;
 use dues_projections::dues::TierMap;
+use dues_projections::figureforge::presign::Signer;
 
 use crate::output::Error;
 
@@ -16,10 +18,33 @@ pub(crate) fn tiers() -> Result<TierMap, Error> {
     }
 }
 
-/// The read models: all of them, unless `DUES_READ_MODELS` names some.
+/// The read models: all of them, unless `DUES_READ_MODELS` names some; with their settings.
 pub(crate) fn read_models() -> Result<ReadModels, Error> {
-    match std::env::var(ReadModels::VARIABLE) {
-        Ok(text) => ReadModels::parse(&text).map_err(Error::Said),
-        Err(_) => Ok(ReadModels::default()),
-    }
+    let chosen = match std::env::var(ReadModels::VARIABLE) {
+        Ok(text) => ReadModels::parse(&text).map_err(Error::Said)?,
+        Err(_) => ReadModels::default(),
+    };
+    Ok(chosen.with_figureforge(figureforge()?))
+}
+
+/// The bucket whose objects URLs are signed for.
+const BUCKET: &str = "DUES_FIGUREFORGE_BUCKET";
+
+fn figureforge() -> Result<Settings, Error> {
+    let settings = std::env::var(Settings::VARIABLE).map_or(Ok(Settings::default()), |text| Settings::parse(&text)).map_err(Error::Said)?;
+    Ok(Settings { signer: signer()?, ..settings })
+}
+
+/// Who signs URLs, if there is a bucket: with the credentials that every program of AWS's finds in its environment.
+fn signer() -> Result<Option<Signer>, Error> {
+    let Ok(bucket) = std::env::var(BUCKET) else { return Ok(None) };
+    let named = |name: &str| std::env::var(name).map_err(|_| Error::Said(format!("{BUCKET} is set, and {name} is not")));
+    let region = named("AWS_REGION")?;
+    Ok(Some(Signer {
+        host: format!("{bucket}.s3.{region}.amazonaws.com"),
+        region,
+        access_key_id: named("AWS_ACCESS_KEY_ID")?,
+        secret_access_key: named("AWS_SECRET_ACCESS_KEY")?,
+        session_token: std::env::var("AWS_SESSION_TOKEN").ok(),
+    }))
 }

@@ -125,7 +125,7 @@ impl<E: Engine, G: Gateway> Api<E, G> {
                 let store = &self.collector.store;
                 match model {
                     ReadModel::Usage => usage::answer(store, &path, request).await,
-                    ReadModel::Figureforge => figureforge::answer(store, &path, request).await,
+                    ReadModel::Figureforge => figureforge::answer(store, self.read_models.figureforge(), &path, request).await,
                     ReadModel::Serenya => serenya::answer(store, &path, request).await,
                 }
             }

@@ -6,6 +6,8 @@
 
 mod dues;
 mod groups;
+mod reports;
+mod tags;
 
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use dues_events::attr::{PROVIDER, SK, TIER};
@@ -14,6 +16,7 @@ use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
 use dues_store::entitlements::{EVENT_PREFIX, told_event};
+use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{FuturesUnordered, StreamExt as _, iter};
@@ -23,7 +26,7 @@ use std::collections::HashMap;
 use crate::batch::{Fate, Incoming, Report, park_as};
 use crate::changes::{Change, DynamoStreamEvent, Read, sequence};
 use crate::groups::{Directory, GroupNames, Limiter};
-use crate::read_models::ReadModels;
+use crate::read_models::{ReadModel, ReadModels};
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
 
@@ -124,6 +127,9 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
             Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
+            Work::Tags | Work::Report(_) if !self.read_models.has(ReadModel::Figureforge) => Ok(Fate::Skipped),
+            Work::Tags => self.tags(change).await,
+            Work::Report(row) => self.report(row).await,
         }
     }
 
@@ -158,6 +164,10 @@ enum Work<'a> {
     Dues,
     /// Stripe has told something of the user.
     Stripe(&'a Item),
+    /// An image of figureforge is to be found under other tags.
+    Tags,
+    /// A report of an image of figureforge stands otherwise; this is its row.
+    Report(&'a Item),
 }
 
 impl<'a> Work<'a> {
@@ -165,6 +175,11 @@ impl<'a> Work<'a> {
     fn of(change: &'a Change) -> Option<(UserId, Self)> {
         if change.table.name == BILLING_ACTIVITY.name {
             return Some((change.partition().into(), Self::Dues));
+        }
+        if change.table.name == FIGUREFORGE.name {
+            // The lane is the image's, whose reports are in its partition.
+            let work = reports::concerned(change).map(Self::Report).or_else(|| tags::concerns(change).then_some(Self::Tags))?;
+            return Some((change.partition().into(), work));
         }
         let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
         if change.table.name == ENTITLEMENTS.name {

@@ -54,9 +54,15 @@ impl ReadModel {
     }
 }
 
-/// The read models that a deployment has. Clones share it.
+/// The read models that a deployment has, and their settings. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadModels(Arc<BTreeSet<ReadModel>>);
+pub struct ReadModels(Arc<Chosen>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Chosen {
+    models: BTreeSet<ReadModel>,
+    figureforge: figureforge::Settings,
+}
 
 /// All of them.
 impl Default for ReadModels {
@@ -67,7 +73,7 @@ impl Default for ReadModels {
 
 impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
-        Self(Arc::new(models.into_iter().collect()))
+        Self(Arc::new(Chosen { models: models.into_iter().collect(), figureforge: figureforge::Settings::default() }))
     }
 }
 
@@ -91,12 +97,24 @@ impl ReadModels {
     /// Whether it has that one.
     #[must_use]
     pub fn has(&self, model: ReadModel) -> bool {
-        self.0.contains(&model)
+        self.0.models.contains(&model)
     }
 
     /// Those that it has.
     pub fn iter(&self) -> impl Iterator<Item = ReadModel> + '_ {
-        self.0.iter().copied()
+        self.0.models.iter().copied()
+    }
+
+    /// The settings of `figureforge`.
+    #[must_use]
+    pub fn figureforge(&self) -> &figureforge::Settings {
+        &self.0.figureforge
+    }
+
+    /// With other settings of `figureforge`.
+    #[must_use]
+    pub fn with_figureforge(self, settings: figureforge::Settings) -> Self {
+        Self(Arc::new(Chosen { figureforge: settings, ..Chosen::clone(&self.0) }))
     }
 
     /// Tells each of them what Stripe has told of a user.

@@ -117,6 +117,14 @@ pub async fn rebuilt<M: Model, E: Engine>(store: &Store<E>, name: &str) -> Resul
     Ok(rows::<M>(name, &state)?.into_values().collect())
 }
 
+/// What an aggregate's facts come to now.
+///
+/// # Errors
+/// What the store could not do, or a state that cannot be read.
+pub async fn state<M: Model, E: Engine>(store: &Store<E>, name: &str) -> Result<M::State, StoreError> {
+    read_state(&store.journal_head(&Aggregate::new(M::NAME, name)).await?)
+}
+
 fn rows<M: Model>(name: &str, state: &M::State) -> Result<Rows, StoreError> {
     let place = |(table, item): (&'static str, Item)| {
         let known = EMBEDDED.into_iter().find(|known| known.name == table);
