@@ -1,13 +1,13 @@
 //! `dues replay`: makes rows again from history, compares them with the live ones, and puts those right.
 
 use dues_processors::replay::{Part, compare, put_right, rebuild};
-use dues_store::Store;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::args::Replay;
 use crate::follow::catch_up;
 use crate::output::{self, Error};
+use crate::scratch::Scratch;
 
 /// How many differences are listed for people; programs get all of them.
 const LISTED: usize = 20;
@@ -20,8 +20,8 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
     let (mut told, mut total) = (Vec::new(), 0);
     for part in parts {
         let scratch = Scratch::new(data)?;
-        let made = Store { clock: store.clock.clone(), ..output::open(&scratch.0)? };
-        let bar = output::spinner(&format!("rows of history for {}", part.name()));
+        let made = scratch.open(&store.clock)?;
+        let bar = output::spinner(&format!("rows for {}", part.name()));
         let rows = rebuild(part, &store, &made, |rows| bar.set_position(rows)).await?;
         bar.finish_and_clear();
         let found = compare(part, &store, &made).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
         if !args.json {
             tell(part, rows, &differences, args.dry_run)?;
         }
-        told.push(json!({"read_model": part.name(), "rows_of_history": rows, "differences": differences, "put_right": !args.dry_run}));
+        told.push(json!({"read_model": part.name(), "rows": rows, "differences": differences, "put_right": !args.dry_run}));
     }
     // Whatever follows from the rows that were written.
     catch_up(&store).await?;
@@ -62,27 +62,7 @@ fn tell(part: Part, rows: u64, differences: &[serde_json::Value], dry_run: bool)
         (n, true) => format!("{} rows differ, nothing was written", output::grouped(n)),
         (n, false) => format!("{} rows differed and were put right", output::grouped(n)),
     };
-    output::text(&format!("{:<12} {} rows of history: {what}", part.name(), output::grouped(rows)))
-}
-
-/// A folder beside the data, for the rows that are made again. It goes when this does.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(data: &Path) -> Result<Self, Error> {
-        let folder = data.join(format!("replay-{}", std::process::id()));
-        // One of a program that was killed, and had the same number.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).map_err(|cause| Error::Io { doing: format!("make folder {}", folder.display()), cause })?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is in nobody's way.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    output::text(&format!("{:<12} {} rows: {what}", part.name(), output::grouped(rows)))
 }
 
 /// The names of what can be made again.

@@ -126,7 +126,7 @@ impl<E: Engine, G: Gateway> Api<E, G> {
                 let store = &self.collector.store;
                 match model {
                     ReadModel::Usage => usage::answer(store, self.read_models.usage(), &path, request).await,
-                    ReadModel::Figureforge => figureforge::answer(store, &path, request).await,
+                    ReadModel::Figureforge => figureforge::answer(store, self.read_models.figureforge(), &path, request).await,
                     // Boxed: it has many turns, and every request would have room for all of them.
                     ReadModel::Serenya => Box::pin(serenya::answer(store, self.read_models.serenya(), &path, request)).await,
                 }

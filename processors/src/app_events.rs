@@ -127,16 +127,17 @@ async fn malformed<E: Engine>(context: &Context<E>, record: &Incoming, error: &W
 }
 
 async fn park<E: Engine>(context: &Context<E>, record: &Incoming, code: &str, reason: String) -> Fate {
-    park_as(&context.store, STREAM, &without_tokens(record), code, reason, peek(&record.data)).await
+    let (who, data) = (peek(&record.data), without_tokens(&record.data).into_owned());
+    park_as(&context.store, STREAM, &Incoming { data, ..record.clone() }, code, reason, who).await
 }
 
 /// A record without the tokens that somebody told by mistake: nobody keeps those, not even among the parked records.
-fn without_tokens(record: &Incoming) -> Cow<'_, Incoming> {
-    match serde_json::from_slice::<Json>(&record.data) {
+pub(crate) fn without_tokens(data: &[u8]) -> Cow<'_, [u8]> {
+    match serde_json::from_slice::<Json>(data) {
         Ok(mut json) if raw_token(&json).is_some() => {
             remove_tokens(&mut json);
-            Cow::Owned(Incoming { data: json.to_string().into_bytes(), ..record.clone() })
+            Cow::Owned(json.to_string().into_bytes())
         }
-        Ok(_) | Err(_) => Cow::Borrowed(record),
+        Ok(_) | Err(_) => Cow::Borrowed(data),
     }
 }

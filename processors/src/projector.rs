@@ -6,7 +6,9 @@
 
 mod dues;
 mod groups;
+mod reports;
 mod serenya;
+mod tags;
 mod usage;
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
@@ -17,6 +19,7 @@ use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
 use dues_projections::serenya::profile::PROFILE;
 use dues_store::entitlements::{EVENT_PREFIX, told_event};
+use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::serenya::SERENYA;
 use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
@@ -28,7 +31,7 @@ use crate::batch::{Fate, Report};
 use crate::changes::follower::{handle, park_change};
 use crate::changes::{Change, DynamoStreamEvent, Follower};
 use crate::groups::{Directory, GroupNames, Limiter};
-use crate::read_models::ReadModels;
+use crate::read_models::{ReadModel, ReadModels};
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
 pub use usage::SeenTypes;
@@ -135,6 +138,9 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             Work::Dues => self.dues(change).await,
             Work::Usage => self.usage(change).await,
             Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
+            Work::Tags | Work::Report(_) if !self.read_models.has(ReadModel::Figureforge) => Ok(Fate::Skipped),
+            Work::Tags => self.tags(change).await,
+            Work::Report(row) => self.report(row).await,
         }
     }
 
@@ -179,6 +185,10 @@ enum Work<'a> {
     Usage,
     /// Stripe has told something of the user.
     Stripe(&'a Item),
+    /// An image of figureforge is to be found under other tags.
+    Tags,
+    /// A report of an image of figureforge stands otherwise; this is its row.
+    Report(&'a Item),
 }
 
 impl<'a> Work<'a> {
@@ -189,6 +199,11 @@ impl<'a> Work<'a> {
         }
         if change.table.name == USER_USAGE.name {
             return Some((change.partition().into(), Self::Usage));
+        }
+        if change.table.name == FIGUREFORGE.name {
+            // The lane is the image's, whose reports are in its partition.
+            let work = reports::concerned(change).map(Self::Report).or_else(|| tags::concerns(change).then_some(Self::Tags))?;
+            return Some((change.partition().into(), work));
         }
         let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
         if change.table.name == ENTITLEMENTS.name {

@@ -64,6 +64,7 @@ pub struct ReadModels(Arc<Chosen>);
 struct Chosen {
     models: BTreeSet<ReadModel>,
     usage: usage::Settings,
+    figureforge: figureforge::Settings,
     serenya: SerenyaSettings,
 }
 
@@ -76,8 +77,12 @@ impl Default for ReadModels {
 
 impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
-        let models = models.into_iter().collect();
-        Self(Arc::new(Chosen { models, usage: usage::Settings::default(), serenya: SerenyaSettings::default() }))
+        Self(Arc::new(Chosen {
+            models: models.into_iter().collect(),
+            usage: usage::Settings::default(),
+            figureforge: figureforge::Settings::default(),
+            serenya: SerenyaSettings::default(),
+        }))
     }
 }
 
@@ -133,6 +138,19 @@ impl ReadModels {
     #[must_use]
     pub fn serenya(&self) -> &SerenyaSettings {
         &self.0.serenya
+    }
+
+    /// With other settings of `figureforge`.
+    #[must_use]
+    pub fn with_figureforge(mut self, settings: figureforge::Settings) -> Self {
+        Arc::make_mut(&mut self.0).figureforge = settings;
+        self
+    }
+
+    /// The settings of `figureforge`.
+    #[must_use]
+    pub fn figureforge(&self) -> &figureforge::Settings {
+        &self.0.figureforge
     }
 
     /// Tells each of them what Stripe has told of a user.

@@ -37,12 +37,13 @@ pub async fn process_stream<E: Engine>(context: &Context<E>, stream: &str, recor
 }
 
 /// The id under which a record of a stream is parked, if it is. Events of Stripe's that wait for their user go by their own id, because they may come
-/// by two doors.
+/// by two doors; of applications' events what is parked has no tokens in it.
 #[must_use]
 pub fn parked_id(stream: &str, data: &[u8]) -> String {
     let waits = if stream == stripe::STREAM { dues_events::wire::stripe::decode(data).ok().flatten() } else { None };
     match waits {
         Some(event) if event.user().is_none() => stripe::parked_id(&event),
+        None if stream == app_events::STREAM => Parked::id_of(stream, &app_events::without_tokens(data)),
         Some(_) | None => Parked::id_of(stream, data),
     }
 }

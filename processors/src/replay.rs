@@ -5,11 +5,14 @@
 mod billing;
 
 use dues_events::Item;
-use dues_store::table::{BILLING_ACTIVITY, Table};
+use dues_store::table::figureforge::FIGUREFORGE;
+use dues_store::table::serenya::SERENYA;
+use dues_store::table::{BILLING_ACTIVITY, Table, usage as usage_tables};
 use dues_store::{Condition, Cursor, Engine, Key, Store, StoreError};
 use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
 
-use crate::audit::differences;
+use crate::audit::{Finding, Kind, differences};
+use crate::read_models::{ReadModel, figureforge, serenya, usage};
 
 /// How many rows are read at once.
 const PAGE: u32 = 500;
@@ -21,17 +24,21 @@ const PARALLEL: usize = 128;
 pub enum Part {
     /// The billing records, from their history.
     Billing,
+    /// A read model, from its journal.
+    Model(ReadModel),
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Billing];
+    pub const ALL: [Self; 4] =
+        [Self::Billing, Self::Model(ReadModel::Usage), Self::Model(ReadModel::Figureforge), Self::Model(ReadModel::Serenya)];
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Billing => "billing",
+            Self::Model(model) => model.name(),
         }
     }
 
@@ -41,11 +48,24 @@ impl Part {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 
+    /// The read model, if it is one.
+    #[must_use]
+    pub fn model(self) -> Option<ReadModel> {
+        match self {
+            Self::Billing => None,
+            Self::Model(model) => Some(model),
+        }
+    }
+
     /// The tables that it makes again, whole.
     #[must_use]
     pub fn tables(self) -> &'static [&'static Table] {
         match self {
             Self::Billing => &[&BILLING_ACTIVITY],
+            // The log of actions is history itself.
+            Self::Model(ReadModel::Usage) => &[&usage_tables::USER_SUBSCRIPTIONS, &usage_tables::USER_USAGE],
+            Self::Model(ReadModel::Figureforge) => &[&FIGUREFORGE],
+            Self::Model(ReadModel::Serenya) => &[&SERENYA],
         }
     }
 }
@@ -75,7 +95,20 @@ impl Difference {
     }
 }
 
-/// Makes the rows of a part again, into a store that has none. Gives how many rows of history that took, telling on the way.
+impl From<&Difference> for Finding {
+    fn from(difference: &Difference) -> Self {
+        let kind = match (&difference.there, &difference.made) {
+            (Some(_), Some(_)) => Kind::Differs,
+            (None, _) => Kind::Missing,
+            (Some(_), None) => Kind::Unexplained,
+        };
+        let Key { partition, sort } = &difference.key;
+        let key = format!("{partition}/{}", sort.as_deref().unwrap_or_default());
+        Self { table: difference.table.name, key, kind, detail: difference.detail() }
+    }
+}
+
+/// Makes the rows of a part again, into a store that has none. Gives how many rows of history that took, or how many it made, telling on the way.
 ///
 /// # Errors
 /// What the stores could not do, or a row of history that cannot be read.
@@ -83,11 +116,16 @@ pub async fn rebuild<E: Engine, F: Engine>(
     part: Part,
     from: &Store<E>,
     into: &Store<F>,
-    progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64),
 ) -> Result<u64, StoreError> {
-    match part {
-        Part::Billing => billing::rebuild(from, into, progress).await,
-    }
+    let made = match part {
+        Part::Billing => billing::rebuild(from, into, &mut progress).await?,
+        Part::Model(ReadModel::Usage) => usage::rebuild(from, into).await?,
+        Part::Model(ReadModel::Figureforge) => figureforge::rebuild(from, into).await?,
+        Part::Model(ReadModel::Serenya) => serenya::rebuild(from, into).await?,
+    };
+    progress(made);
+    Ok(made)
 }
 
 /// What the live rows of a part differ in from those that were made again.

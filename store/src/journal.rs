@@ -130,7 +130,7 @@ impl<E: Engine> Store<E> {
         }
     }
 
-    /// A page of the aggregates of all models, and where the next one starts.
+    /// A page of the aggregates of every model, and where the next one starts. It may be empty and not the last.
     ///
     /// # Errors
     /// What the engine could not do, or a row that cannot be read.

@@ -168,5 +168,5 @@ pub async fn show<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(Json, V
 /// # Errors
 /// What one of the stores could not do, or a fact that cannot be read.
 pub async fn rebuild<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -> Result<u64, StoreError> {
-    booking::rebuild::<Serenya, E, F>(from, into).await
+    booking::rebuild::<Serenya, E, F>(from, into, |_| Vec::new()).await
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use dues_processors::read_models::serenya::show;
+use dues_processors::redrive::parked_id;
 
 dues_tests::on_engines! {
     consents_device_and_biometric_are_embedded,
@@ -70,10 +71,13 @@ async fn tokens_are_neither_taken_nor_kept<E: Engine>(engine: E) {
         (422, Some("access_token: is a token: only its hash may be told"))
     );
     let body = json!({"user_id": "u-1", "session_id": "s", "tokens": {"refresh_token": "very-secret"}});
-    assert_eq!(tell(&engine, "e-1", "session.started", NOW, body).await, Fate::Parked);
+    assert_eq!(tell(&engine, "e-1", "session.started", NOW, body.clone()).await, Fate::Parked);
     let parked = at(&engine, NOW).parked().await.unwrap();
     assert_eq!((parked.len(), parked[0].reason.as_str()), (1, "tokens.refresh_token: is a token: only its hash may be told"));
     assert!(!String::from_utf8_lossy(&parked[0].body).contains("very-secret"), "not even among the parked records");
+    let mut sent = body;
+    (sent["event_id"], sent["type"], sent["occurred_at"]) = ("e-1".into(), "serenya.session.started".into(), NOW.into());
+    assert_eq!(parked[0].id, parked_id("app-events", sent.to_string().as_bytes()), "by which the program knows what it has parked");
 }
 
 async fn a_closed_account_has_no_session<E: Engine>(engine: E) {

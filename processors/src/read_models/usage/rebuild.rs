@@ -2,15 +2,13 @@
 
 use chrono::NaiveDate;
 use dues_events::usage::{Count, Logged, Used, reset_date};
-use dues_events::{Item, Time, UserId};
-use dues_projections::model::Model as _;
+use dues_events::{Time, UserId};
 use dues_projections::usage::Usage;
-use dues_store::table::Table;
 use dues_store::table::usage::{ACTIONS_LOG, USER_USAGE};
-use dues_store::{Condition, Engine, Store, StoreError};
+use dues_store::{Engine, Store, StoreError};
 use std::collections::BTreeMap;
 
-use crate::read_models::booking::rebuilt;
+use crate::read_models::booking::{self, write_rows};
 
 /// How many rows of the log are read at once.
 const PAGE: u32 = 500;
@@ -20,26 +18,7 @@ const PAGE: u32 = 500;
 /// # Errors
 /// What a store could not do, or a row that cannot be read.
 pub async fn rebuild<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -> Result<u64, StoreError> {
-    Ok(rebuild_plans(from, into).await? + rebuild_usage(from, into).await?)
-}
-
-async fn rebuild_plans<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -> Result<u64, StoreError> {
-    let mut users = Vec::new();
-    from.journal_aggregates(|aggregate| {
-        if aggregate.model == Usage::NAME {
-            users.push(aggregate.name);
-        }
-        Ok(())
-    })
-    .await?;
-    let mut rows = 0;
-    for user in users {
-        for (table, item) in rebuilt::<Usage, E>(from, &user).await? {
-            put(into, table, item).await?;
-            rows += 1;
-        }
-    }
-    Ok(rows)
+    Ok(booking::rebuild::<Usage, E, F>(from, into, |_| Vec::new()).await? + rebuild_usage(from, into).await?)
 }
 
 /// The log comes user by user, so one user's counts are all that is held at a time.
@@ -48,9 +27,8 @@ async fn rebuild_usage<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -
     let (mut rows, mut start, mut counts) = (0, None, None);
     loop {
         let page = from.engine.scan(&ACTIONS_LOG, start, PAGE).await?;
+        rows += write_rows(into, page.items.iter().map(|item| (&ACTIONS_LOG, item.clone())).collect()).await?;
         for item in page.items {
-            put(into, &ACTIONS_LOG, item.clone()).await?;
-            rows += 1;
             let logged = Logged::from_item(item)?;
             let mut counting = match counts.take() {
                 Some(counting) if same_user(&counting, &logged) => counting,
@@ -98,14 +76,6 @@ fn same_user(counts: &Counts, logged: &Logged) -> bool {
 
 async fn finish<F: Engine>(into: &Store<F>, counts: Option<Counts>) -> Result<u64, StoreError> {
     let Some(Counts { user, days }) = counts else { return Ok(0) };
-    let mut rows = 0;
-    for (first, count) in days.into_values() {
-        put(into, &USER_USAGE, Used::after(&user, &count, first).to_item()).await?;
-        rows += 1;
-    }
-    Ok(rows)
-}
-
-async fn put<F: Engine>(into: &Store<F>, table: &'static Table, item: Item) -> Result<(), StoreError> {
-    into.engine.put(table, item, Condition::Always).await.map(drop)
+    let used = days.into_values().map(|(first, count)| (&USER_USAGE, Used::after(&user, &count, first).to_item()));
+    write_rows(into, used.collect()).await
 }
