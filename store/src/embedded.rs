@@ -325,7 +325,7 @@ fn read_page(
         let text = |n| row.get_ref(n).and_then(|value| value.as_str().map_err(Into::into));
         let bytes = row.get_ref(3)?.as_blob().map_err(|_| codec::Damaged)?;
         let (pk, sk) = (text(1)?, text(2)?);
-        let passes = row::passes(filter, table, pk, sk, bytes)?;
+        let passes = row::holds(filter, table, pk, sk, Some(bytes))?;
         if !passes && seen < limit {
             continue;
         }

@@ -127,18 +127,11 @@ pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<It
     Ok(item)
 }
 
-/// Whether a condition holds for the row that is there.
-pub(crate) fn holds(condition: &Condition, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
-    match row {
-        None => check(condition, None),
-        Some(bytes) => check(condition, Some(&|name| codec::find(bytes, name))),
-    }
-}
-
-/// Whether a row passes a query's filter. Only what the filter names is decoded.
-pub(crate) fn passes(filter: &Condition, table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<bool, codec::Damaged> {
+/// Whether a condition holds for the row that is there, or a filter lets it through. Only what they name is decoded; the keys stand in columns.
+pub(crate) fn holds(condition: &Condition, table: &Table, pk: &str, sk: &str, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
+    let Some(bytes) = row else { return check(condition, None) };
     check(
-        filter,
+        condition,
         Some(&|name| match name {
             _ if name == table.partition => Ok(Some(Value::text(pk))),
             _ if Some(name) == table.sort => Ok(Some(Value::text(sk))),
