@@ -43,7 +43,7 @@ impl App {
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
         let (inbox, appended) = LocalInbox::new(store.clone());
         let webhook = Webhook::new(inbox, secrets, store.clock.clone());
-        let api = Api { collector, read_models: settings::read_models()? };
+        let api = Api { collector, read_models: settings::read_models()?, tiers: settings::tiers()? };
         Ok((Self { store, api, webhook }, appended))
     }
 
