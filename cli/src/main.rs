@@ -11,6 +11,7 @@ mod explain;
 mod gateway;
 mod history;
 mod ingest;
+mod memory;
 mod notify;
 mod output;
 mod parked;

@@ -12,7 +12,7 @@ use crate::output::Error;
 use crate::settings;
 
 /// Whose checkpoint it is.
-const CONSUMER: &str = "projector";
+pub(crate) const CONSUMER: &str = "projector";
 /// How many changes a batch has at the most.
 const BATCH: usize = 500;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
@@ -20,14 +20,26 @@ const TRIES: u32 = 6;
 
 /// Does what follows from every change that was made since the last time, also by others. Gives what became of them.
 pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
+    let mut counts = Counts::default();
+    catch_up_while(store, |batch| {
+        counts.add(batch);
+        true
+    })
+    .await?;
+    Ok(counts)
+}
+
+/// The same, telling after each batch what became of it, and only for as long as it is told to go on.
+pub(crate) async fn catch_up_while(store: &Store<Embedded>, mut goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
     let engine = &store.engine;
     let projector = projector(store)?;
-    let (mut counts, mut tries) = (Counts::default(), 0);
+    let mut tries = 0;
     let mut at = engine.checkpoint(CONSUMER, STREAM)?;
     loop {
+        let mut counts = Counts::default();
         let (places, changes) = read(store, at)?;
         if changes.is_empty() {
-            return Ok(counts);
+            return Ok(());
         }
         let report = projector.project(&changes).await;
         let failed = report.first_failure();
@@ -45,6 +57,9 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
                 return Err(StoreError::Unavailable(reason.clone()).into());
             }
             store.clock.sleep(Duration::from_millis(50 << tries)).await;
+        }
+        if !goes_on(&counts) {
+            return Ok(());
         }
     }
 }

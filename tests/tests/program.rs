@@ -48,9 +48,13 @@ mod service;
 mod serving;
 #[path = "program/stand_in.rs"]
 mod stand_in;
+#[path = "program/streams.rs"]
+mod streams;
 #[path = "program/together.rs"]
 mod together;
 #[path = "program/twice.rs"]
 mod twice;
+#[path = "program/watched.rs"]
+mod watched;
 #[path = "program/words.rs"]
 mod words;
