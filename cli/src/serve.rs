@@ -10,6 +10,7 @@ mod jobs;
 mod metrics;
 mod monitor;
 mod only;
+mod openapi;
 mod schedule;
 mod streams;
 

@@ -6,6 +6,7 @@
 //! Who may ask is for whoever stands in front to find out: a request that comes here is carried out.
 
 pub mod http_api;
+pub mod openapi;
 
 mod entitlements;
 mod figureforge;
@@ -113,6 +114,11 @@ impl<E: Engine, G: Gateway> Api<E, G> {
     /// With all read models, and the usual names of tiers.
     pub fn new(collector: Collector<E, G>) -> Self {
         Self { collector, read_models: ReadModels::default(), tiers: TierMap::default() }
+    }
+
+    /// How its paths are described: each file describes its own, also that of a read model.
+    pub fn described(&self) -> Vec<openapi::Part> {
+        vec![records::openapi(), openapi::commands(), entitlements::openapi()]
     }
 
     /// Carries a request out.

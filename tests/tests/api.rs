@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/openapi.rs"]
+mod openapi;
 #[path = "api/records.rs"]
 mod records_of_a_user;
 

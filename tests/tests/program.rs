@@ -28,6 +28,8 @@ mod happy;
 mod kill;
 #[path = "program/members.rs"]
 mod members;
+#[path = "program/openapi.rs"]
+mod openapi;
 #[path = "program/payments.rs"]
 mod payments;
 #[path = "program/plug.rs"]
@@ -48,6 +50,8 @@ mod service;
 mod serving;
 #[path = "program/stand_in.rs"]
 mod stand_in;
+#[path = "program/storm.rs"]
+mod storm;
 #[path = "program/streams.rs"]
 mod streams;
 #[path = "program/together.rs"]

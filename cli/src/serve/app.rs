@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::guard::Door;
 use super::inbox::LocalInbox;
 use super::metrics::CONTENT_TYPE as METRICS_TYPE;
 use super::monitor::{Busy, Monitor};
-use super::{ingest, monitor};
+use super::{ingest, monitor, openapi};
 use crate::args::{LockArgs, Serve};
 use crate::gateway::{AnyGateway, collector};
 use crate::output::Error;
@@ -34,11 +34,14 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 /// How many kB of records may be on their way from clients to the streams at once.
 const MOST_KB: usize = 64 * 1024;
 /// Where to ask whether the program is there, whether it can do its work, and how it is.
-const HEALTH: &str = "/health";
-const READY: &str = "/ready";
-const METRICS: &str = "/metrics";
-/// What the streams are below.
+pub(super) const HEALTH: &str = "/health";
+pub(super) const READY: &str = "/ready";
+pub(super) const METRICS: &str = "/metrics";
+/// Where all of this is described.
+pub(super) const OPENAPI: &str = "/openapi.json";
+/// What the streams are below, and the path of one.
 const STREAMS: &str = "/streams/";
+pub(super) const STREAM: &str = "/streams/{name}";
 
 /// An answer; its body may be one that goes on.
 pub(super) type Answer = hyper::Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -52,6 +55,7 @@ pub(super) struct App {
     door: Door,
     appended: watch::Sender<()>,
     room: Semaphore,
+    document: Value,
 }
 
 impl App {
@@ -66,7 +70,8 @@ impl App {
         let webhook = Webhook::new(LocalInbox::new(store.clone(), appended.clone()), secrets, store.clock.clone());
         let api = Api { collector, read_models: settings::read_models()?, tiers: settings::tiers()? };
         let monitor = Arc::new(Monitor::new(store.clone(), args.max_backlog));
-        Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB) })
+        let document = openapi::described(&api);
+        Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document })
     }
 
     /// What tells of new records on the streams.
@@ -102,6 +107,7 @@ impl App {
                 None => self.ready().await,
             }),
             METRICS => self.metrics(&head),
+            OPENAPI => written(only(&head, &Method::GET).unwrap_or_else(|| Response::of(200, self.document.clone()))),
             _ => match path.strip_prefix(STREAMS) {
                 Some(stream) => self.ingest(&head, stream, body).await,
                 None => self.carry_out(&head, body).await,
@@ -132,10 +138,10 @@ impl App {
 
     /// Records onto a stream.
     async fn ingest(&self, head: &Parts, name: &str, body: Incoming) -> Answer {
-        let Some(stream) = ingest::named(name) else { return closing(written(ingest::no_such_stream(name))) };
         if let Some(refused) = only(head, &Method::POST) {
             return closing(written(refused));
         }
+        let Some(stream) = ingest::named(name) else { return closing(written(ingest::no_such_stream(name))) };
         let kilobytes = body.size_hint().upper().unwrap_or(u64::MAX).min(ingest::LARGEST as u64) / 1024 + 1;
         let place = self.room.try_acquire_many(u32::try_from(kilobytes).unwrap_or(u32::MAX));
         let busy = place
@@ -223,8 +229,9 @@ fn template(path: &str) -> &'static str {
         HEALTH => HEALTH,
         READY => READY,
         METRICS => METRICS,
+        OPENAPI => OPENAPI,
         webhook::PATH => webhook::PATH,
-        _ if path.starts_with(STREAMS) => "/streams/{name}",
+        _ if path.starts_with(STREAMS) => STREAM,
         _ => api::template(path).unwrap_or("other"),
     }
 }

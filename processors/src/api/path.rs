@@ -95,7 +95,7 @@ impl Asked {
     }
 
     /// Its one method.
-    fn method(self) -> &'static str {
+    pub(super) fn method(self) -> &'static str {
         match self {
             Self::Access | Self::Credits | Self::Ledger => "GET",
             Self::Consume => "POST",
