@@ -8,6 +8,8 @@ use dues_processors::{OUTGOING, STREAMS};
 use std::convert::Infallible;
 use std::path::PathBuf;
 
+use crate::serve::Timetable;
+
 /// Collects membership dues: facts stream in, one state machine applies them, every state can be explained.
 #[derive(Debug, Parser)]
 #[command(name = "dues", version, after_help = EXAMPLES)]
@@ -38,7 +40,7 @@ const EXAMPLES: &str = "Examples:
   dues backup monday.db                              everything in one file, while others go on working
   dues risk                                          how many debits come back, against Nacha's limits
   dues usage count u-1 simulations --action run      count an action, if the plan allows it
-  dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
+  dues serve --stripe-secret-file secrets.txt        streams, Stripe's webhook, the REST API and the daily jobs, over HTTP
   dues bench --events 400000                         measure this machine
 
 Exit codes: 0 done (records that had to be parked are counted, not an error), 1 failed, 2 wrong usage.";
@@ -89,7 +91,7 @@ pub(crate) enum Command {
     Tail(Tail),
     /// What plans allow and how much of it was used: count an action, see who uses a feature, forget days that are over.
     Usage(Usage),
-    /// Serve Stripe's webhook (POST /webhooks/stripe), the REST commands and GET /health over HTTP, and process the streams.
+    /// Serve stream ingest, Stripe's webhook, the REST API, health and metrics over HTTP; process the streams, and run the jobs at their times.
     Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
     Bench(Bench),
@@ -344,7 +346,7 @@ pub(crate) struct AgeArgs {
 }
 
 /// What to do about locks.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LockArgs {
     /// Do not wait for what another worker has.
     #[arg(long)]
@@ -536,7 +538,7 @@ pub(crate) struct UsageCount {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// The address to listen on: this machine's own, because requests carry no token yet.
+    /// The address to listen on: this machine's own, or another one when requests have to carry a token.
     #[arg(long, env = "DUES_HOST", default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) host: String,
     /// The port; 0 for any that is free.
@@ -548,6 +550,18 @@ pub(crate) struct Serve {
     /// The secrets of Stripe's webhook, from the environment only.
     #[arg(long, env = "DUES_STRIPE_SECRETS", hide = true, hide_env_values = true, value_parser = read_secrets)]
     pub(crate) stripe_secrets: Option<Secrets>,
+    /// A file with the token that requests have to carry (Authorization: Bearer); DUES_TOKEN can hold it too.
+    #[arg(long, env = "DUES_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The token that requests have to carry, from the environment only.
+    #[arg(id = "serve_token", long = "token", env = "DUES_TOKEN", hide = true, hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// When the jobs run, in UTC: off, or changes to the usual times such as retry=06:30,notifier=off.
+    #[arg(long, env = "DUES_SCHEDULE", value_name = "JOB=HH:MM,…", default_value = "", hide_default_value = true, value_parser = read_timetable)]
+    pub(crate) schedule: Timetable,
+    /// How many records of a stream may wait to be processed: beyond that, more are refused with 429.
+    #[arg(long, env = "DUES_MAX_BACKLOG", default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) max_backlog: u64,
     #[command(flatten)]
     pub(crate) age: AgeArgs,
     #[command(flatten)]
@@ -555,6 +569,10 @@ pub(crate) struct Serve {
     /// How long a lock outlives its holder.
     #[arg(long, env = "DUES_LOCK_LEASE_SECONDS", hide = true, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) lease: u64,
+}
+
+fn read_timetable(text: &str) -> Result<Timetable, String> {
+    Timetable::parse(text)
 }
 
 fn read_secrets(text: &str) -> Result<Secrets, Infallible> {
@@ -567,8 +585,7 @@ fn read_details(text: &str) -> Result<Item, String> {
 }
 
 fn read_time(text: &str) -> Result<Time, String> {
-    let day = || text.parse::<chrono::NaiveDate>().ok().map(|day| day.and_time(chrono::NaiveTime::MIN).and_utc());
-    dues_events::time::parse(text).ok().or_else(day).ok_or_else(|| "neither an RFC 3339 time nor a day such as 2026-02-01".to_owned())
+    dues_events::time::parse_or_day(text).ok_or_else(|| "neither an RFC 3339 time nor a day such as 2026-02-01".to_owned())
 }
 
 fn read_mask(text: &str) -> Result<String, String> {

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use crate::args::Bench;
 use crate::clock::Simulated;
 use crate::collect::collect;
+use crate::memory;
 use crate::output::{self, Error};
 use baseline::Baseline;
 
@@ -135,7 +136,7 @@ async fn settle(context: &Context<Embedded>, members: std::ops::Range<u32>) -> R
 
 fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>, collected: Option<f64>) -> Result<(), Error> {
     let ratio = fresh.events_per_s() / fresh.raw_per_s();
-    let memory = peak_memory_mb();
+    let memory = memory::peak_kb() / 1024;
     let rounded = |value: f64, places: i32| (value * 10f64.powi(places)).round() / 10f64.powi(places);
     if args.json {
         let mut answer = json!({
@@ -171,13 +172,6 @@ fn report(args: &Bench, fresh: &Measured, large: Option<&Measured>, collected: O
         output::text(&format!("{per_s:.0} collections/s, from {} members", output::grouped(args.collections.into())))?;
     }
     output::text(&format!("{} settlements each; peak memory {memory} MB", output::grouped(args.events.into())))
-}
-
-/// The most memory that this process ever held, from the kernel; 0 where it does not say.
-fn peak_memory_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
 /// A folder for the measurement, beside the data so that it is on the same disk, gone afterwards.

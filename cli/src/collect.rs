@@ -34,12 +34,8 @@ pub(crate) async fn run(data: &Path, args: &Collect) -> Result<(), Error> {
         ProcessArg::Retry => Process::Retry,
         ProcessArg::Pause => Process::Pause,
     };
-    let told = match &collector.gateway {
-        AnyGateway::Http(_) => None,
-        AnyGateway::Sandbox(network) => Some(sandbox::deliver(&store, network).await?),
-    };
     let bar = output::progress_of("members", 0);
-    let mut collected = collect(&collector, process, |job, users| {
+    let (collected, told) = collect_all(&collector, process, &args.lock, |job, users| {
         if let Some(job) = job {
             bar.set_length(job.queued);
         }
@@ -47,10 +43,25 @@ pub(crate) async fn run(data: &Path, args: &Collect) -> Result<(), Error> {
     })
     .await?;
     bar.finish_and_clear();
-    wait_for_locked(&collector, &mut collected, &args.lock).await;
     let reported = report(args, &collected, told.as_ref());
     catch_up(&store).await?;
     reported
+}
+
+/// A whole run: the made-up network's news first, where that collects; then the job and its workers; then whom others were working on.
+pub(crate) async fn collect_all(
+    collector: &Collector<Embedded, AnyGateway>,
+    process: Process,
+    lock: &LockArgs,
+    told: impl FnMut(Option<&Progress>, u64),
+) -> Result<(Collected, Option<Counts>), Error> {
+    let news = match &collector.gateway {
+        AnyGateway::Http(_) => None,
+        AnyGateway::Sandbox(network) => Some(sandbox::deliver(&collector.store, network).await?),
+    };
+    let mut collected = collect(collector, process, told).await?;
+    wait_for_locked(collector, &mut collected, lock).await;
+    Ok((collected, news))
 }
 
 /// What a run came to.
@@ -63,6 +74,14 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
+    /// Whether all visits went well.
+    pub(crate) fn failed(&self) -> Result<(), Error> {
+        match self.problems.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::Said(format!("{} visits failed; run it again. The first: {first}", self.problems.len()))),
+        }
+    }
+
     fn count(&mut self, task: &Task, visit: &Result<Visit, dues_store::CommitError>) {
         self.tally.count(visit);
         match visit {
@@ -126,11 +145,7 @@ fn left_alone(collected: &Collected) -> BTreeMap<&'static str, u64> {
 }
 
 fn report(args: &Collect, collected: &Collected, told: Option<&Counts>) -> Result<(), Error> {
-    let Collected { progress, tally, problems, locked: _ } = collected;
-    let failed = || match problems.first() {
-        None => Ok(()),
-        Some(first) => Err(Error::Said(format!("{} visits failed; run it again. The first: {first}", problems.len()))),
-    };
+    let Collected { progress, tally, .. } = collected;
     if args.json {
         output::json(&json!({
             "read": progress.read, "queued": progress.queued, "unreadable": progress.unreadable,
@@ -140,7 +155,7 @@ fn report(args: &Collect, collected: &Collected, told: Option<&Counts>) -> Resul
             "pause_expired": tally.pause_expired, "pause_ending": tally.pause_ending, "left": left_alone(collected), "failed": tally.failed,
             "sandbox": told.map(sandbox::as_json),
         }))?;
-        return failed();
+        return collected.failed();
     }
     if let Some(counts) = told
         && *counts != Counts::default()
@@ -175,5 +190,5 @@ fn report(args: &Collect, collected: &Collected, told: Option<&Counts>) -> Resul
     } else {
         output::text(&table.to_string())?;
     }
-    failed()
+    collected.failed()
 }

@@ -13,7 +13,7 @@ const BATCH: usize = 2000;
 
 /// Tells of every change that was made since the last time, also by others.
 pub(crate) async fn feed(store: &Store<Embedded>) -> Result<(), Error> {
-    follow(&feeder(store), FEEDER, BATCH).await
+    follow(&feeder(store), FEEDER, BATCH, |_| true).await
 }
 
 /// The feeder of this program.

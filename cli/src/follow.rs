@@ -1,8 +1,8 @@
 //! Runs followers over the change log, as Lambda would over a table's stream: in batches, in order, the checkpoint of each passing only what it has done.
 
-use dues_processors::Fate;
 use dues_processors::changes::{Change, Follower, STREAM};
 use dues_processors::kinesis_feeder::NAME;
+use dues_processors::{Counts, Fate};
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError};
 use std::time::Duration;
@@ -30,8 +30,13 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<(), Error> {
     projected.and(fed).and(tidied)
 }
 
-/// Leads a follower to the end of the log.
-pub(crate) async fn follow<F: Follower<Engine = Embedded>>(follower: &F, name: &'static str, batch: usize) -> Result<(), Error> {
+/// Leads a follower to the end of the log, telling after each batch what became of it, and only for as long as it is told to go on.
+pub(crate) async fn follow<F: Follower<Engine = Embedded>>(
+    follower: &F,
+    name: &'static str,
+    batch: usize,
+    mut goes_on: impl FnMut(&Counts) -> bool,
+) -> Result<(), Error> {
     let Store { engine, clock, .. } = follower.store();
     let mut tries = 0;
     let mut at = engine.checkpoint(name, STREAM)?;
@@ -42,7 +47,11 @@ pub(crate) async fn follow<F: Follower<Engine = Embedded>>(follower: &F, name: &
         }
         let report = follower.follow(&changes).await;
         let failed = report.first_failure();
-        if let Some(last) = failed.unwrap_or(changes.len()).checked_sub(1).and_then(|n| places.get(n)) {
+        let done = failed.unwrap_or(changes.len());
+        let mut counts = Counts::default();
+        // What comes again is counted then.
+        report.fates[..done].iter().for_each(|fate| counts.count(fate));
+        if let Some(last) = done.checked_sub(1).and_then(|n| places.get(n)) {
             pass(engine, name, *last).await?;
             at = *last;
             tries = 0;
@@ -53,6 +62,9 @@ pub(crate) async fn follow<F: Follower<Engine = Embedded>>(follower: &F, name: &
                 return Err(StoreError::Unavailable(reason.clone()).into());
             }
             clock.sleep(Duration::from_millis(50 << tries)).await;
+        }
+        if !goes_on(&counts) {
+            return Ok(());
         }
     }
 }

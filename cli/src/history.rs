@@ -1,7 +1,8 @@
 //! `dues history`: every change of one billing record.
 
+use dues_events::SubscriptionId;
 use dues_events::time::GoTime;
-use dues_events::{SubscriptionId, attr};
+use dues_processors::api::history_json;
 use serde_json::json;
 use std::path::Path;
 
@@ -15,14 +16,7 @@ pub(crate) async fn run(data: &Path, args: &History) -> Result<(), Error> {
         return Err(Error::Said(format!("no billing record {} in {}", args.subscription, data.display())));
     }
     if args.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                let mut item = row.to_item();
-                item.remove(attr::STAMP);
-                item.to_json()
-            })
-            .collect();
+        let rows: Vec<_> = rows.iter().map(history_json).collect();
         return output::json(&json!({ "subscription_id": args.subscription, "rows": rows }));
     }
     let mut table = output::table(["version", "at", "status", "event", "source", "outcome", "error"]);

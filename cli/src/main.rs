@@ -15,6 +15,7 @@ mod follow;
 mod gateway;
 mod history;
 mod ingest;
+mod memory;
 mod notify;
 mod outgoing;
 mod output;

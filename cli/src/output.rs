@@ -1,7 +1,6 @@
 //! What the program prints: tables for people, JSON for programs, errors on standard error.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use dues_events::attr;
 use dues_events::record::Record;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError, SystemClock};
@@ -9,6 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+
+pub(crate) use dues_processors::api::record_json;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -123,13 +124,6 @@ pub(crate) fn status_text(record: &Record) -> String {
         text += &format!(" (barred: {bar})");
     }
     text
-}
-
-/// The row under its attribute names. The packed list of applied events is for the program, not for readers.
-pub(crate) fn record_json(record: &Record) -> serde_json::Value {
-    let mut item = record.to_item();
-    item.remove(attr::APPLIED);
-    item.to_json()
 }
 
 /// `1234567` as `1,234,567`.

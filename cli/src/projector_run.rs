@@ -1,5 +1,6 @@
 //! The projector over the change log: what follows from changes of the tables.
 
+use dues_processors::Counts;
 use dues_processors::groups::{Limiter, LocalDirectory};
 use dues_processors::projector::Projector;
 use dues_store::Store;
@@ -14,7 +15,12 @@ const BATCH: usize = 500;
 
 /// Does what follows from every change that was made since the last time, also by others.
 pub(crate) async fn project(store: &Store<Embedded>) -> Result<(), Error> {
-    follow(&projector(store)?, PROJECTOR, BATCH).await
+    project_while(store, |_| true).await
+}
+
+/// The same, telling after each batch what became of it, and only for as long as it is told to go on.
+pub(crate) async fn project_while(store: &Store<Embedded>, goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
+    follow(&projector(store)?, PROJECTOR, BATCH, goes_on).await
 }
 
 /// The projector of this program.

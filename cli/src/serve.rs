@@ -1,10 +1,17 @@
-//! `dues serve`: Stripe's webhook and the REST commands over HTTP, with the handlers of the local streams running beside them.
+//! `dues serve`: stream ingest, Stripe's webhook and the REST API over HTTP, with the handlers of the local streams and the daily jobs running beside them.
 //!
-//! It answers on this machine only: nobody is asked who they are yet.
+//! It answers programs on this machine; others, when requests have to carry a token.
 
 mod app;
 mod guard;
 mod inbox;
+mod ingest;
+mod jobs;
+mod metrics;
+mod monitor;
+mod only;
+mod openapi;
+mod schedule;
 mod streams;
 
 use hyper::server::conn::http1;
@@ -18,10 +25,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::args::Serve;
+use crate::args::{LockArgs, Serve};
 use crate::output::{self, Error};
 use crate::signals::Signals;
 use app::App;
+use guard::Door;
+use only::Only;
+pub(crate) use schedule::Timetable;
 
 /// How many connections there are at once; more wait to be accepted.
 const MOST: u32 = 256;
@@ -33,13 +43,17 @@ const GRACE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
-    let host = guard::loopback(&args.host)?;
+    let door = Door::new(args)?;
+    let host = door.address(&args.host)?;
     let mut signals = Signals::new()?;
     let (stop, stopping) = watch::channel(false);
-    let (app, appended) = App::new(output::open(data)?, args)?;
-    let app = Arc::new(app);
+    let store = output::open(data)?;
+    let _only = Only::take(data)?;
+    let app = Arc::new(App::new(store, args, door)?);
     let listener = listen(host, args.port).await?;
-    let streams = streams::start(&app.store, &appended, &stopping)?;
+    let mut tasks = streams::start(&app, &stopping)?;
+    let lock = LockArgs { no_wait: false, lease: args.lease };
+    tasks.spawn(jobs::run(app.clone(), args.schedule.clone(), lock, stopping.clone()));
     output::text(&format!("listening on http://{}", listener.local_addr()?))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
     tokio::select! {
@@ -51,7 +65,7 @@ pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
     let finished = async {
         // Each connection has a place, and so has each request that outlives its connection.
         let _all = room.acquire_many(MOST).await;
-        streams.join_all().await;
+        tasks.join_all().await;
     };
     tokio::select! {
         () = finished => {}

@@ -3,7 +3,7 @@
 //! Go's `time.RFC3339Nano` trims trailing zeros of the fraction, so its texts do not sort by time, and a key rendered in
 //! another way addresses another item. A [`GoTime`] therefore remembers the text it was read from.
 
-use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, Timelike, Utc};
 use std::fmt;
 
 /// An instant.
@@ -32,6 +32,13 @@ enum Form {
 /// What chrono found wrong.
 pub fn parse(text: &str) -> Result<Time, chrono::ParseError> {
     DateTime::parse_from_rfc3339(text).map(|at| at.with_timezone(&Utc))
+}
+
+/// Reads a time as people give it: RFC 3339, or a day, which stands for its first moment in UTC. Years have four digits.
+#[must_use]
+pub fn parse_or_day(text: &str) -> Option<Time> {
+    let day = || text.parse::<NaiveDate>().ok().map(|day| day.and_time(NaiveTime::MIN).and_utc());
+    parse(text).ok().or_else(day).filter(|at| (1..=9999).contains(&at.year()))
 }
 
 impl GoTime {
@@ -201,6 +208,16 @@ mod tests {
             "2016-12-31T23:59:60Z",
         ] {
             assert_eq!(read(text).text(), text);
+        }
+    }
+
+    #[test]
+    fn people_name_a_time_or_a_day() {
+        let moment = |text: &str| parse_or_day(text).map(|at| at.to_rfc3339());
+        assert_eq!(moment("2026-02-01").as_deref(), Some("2026-02-01T00:00:00+00:00"));
+        assert_eq!(moment("2026-02-01T12:00:00+02:00").as_deref(), Some("2026-02-01T10:00:00+00:00"));
+        for no in ["", "yesterday", "2026-02-30", "+12026-02-01", "-0001-02-01", "2026-02-01 12:00"] {
+            assert_eq!(moment(no), None, "{no}");
         }
     }
 

@@ -1,21 +1,25 @@
-//! The REST API, for any server: commands, `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`, and what a user may use,
-//! `GET /{user_id}/access`, `GET /{user_id}/credits`, `GET /{user_id}/credits/ledger`, `POST /{user_id}/credits/consume`. The read models' own paths
+//! The REST API, for any server: billing records, `GET /{user_id}/subscriptions`, `GET /{user_id}/subscriptions/{subscription_id}` and its `/history`;
+//! commands, `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`; a user's story, `GET /{user_id}/explain`; and what
+//! they may use, `GET /{user_id}/access`, `GET /{user_id}/credits`, `GET /{user_id}/credits/ledger`, `POST /{user_id}/credits/consume`. The read models' own paths
 //! start with `/models/{name}/`.
 //!
 //! Who may ask is for whoever stands in front to find out: a request that comes here is carried out.
 
 pub mod http_api;
+pub mod openapi;
 
 mod entitlements;
 mod figureforge;
 mod path;
+mod records;
 mod serenya;
 mod usage;
 
 use dues_events::collect::Reason;
 use dues_events::record::Status;
 use dues_events::wire::WireError;
-use dues_events::{Record, Rejection, SubscriptionId, UserId, attr};
+use dues_events::{Record, Rejection, SubscriptionId, UserId};
+use dues_projections::dues::TierMap;
 use dues_store::{CommitError, Engine, Store, StoreError};
 use serde_json::{Value, json};
 
@@ -26,10 +30,8 @@ use crate::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
 pub use entitlements::{balance_json, movement_json};
 pub(crate) use path::decoded_text;
-use path::{CommandRoute, Route, Verb, route};
-
-/// The one method of every command.
-const METHOD: &str = "POST";
+use path::{CommandRoute, Route, Verb, Wanted, route};
+pub use records::{history_json, record_json};
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +88,7 @@ impl Response {
     }
 
     fn record(status: u16, record: &Record, outcome: &str) -> Self {
-        let mut item = record.to_item();
-        // The packed list of applied events is for the program, not for readers.
-        item.remove(attr::APPLIED);
-        let mut body = item.to_json();
+        let mut body = record_json(record);
         body["outcome"] = outcome.into();
         Self::of(status, body)
     }
@@ -102,12 +101,25 @@ pub struct Api<E: Engine, G> {
     pub collector: Collector<E, G>,
     /// The read models that can be asked.
     pub read_models: ReadModels,
+    /// Which tier a name on a receipt stands for.
+    pub tiers: TierMap,
+}
+
+/// The template of a path that this API answers, such as `/{user_id}/credits`: what metrics and logs name it by.
+#[must_use]
+pub fn template(path: &str) -> Option<&'static str> {
+    route(path).ok().map(|route| route.template())
 }
 
 impl<E: Engine, G: Gateway> Api<E, G> {
-    /// With all read models.
+    /// With all read models, and the usual names of tiers.
     pub fn new(collector: Collector<E, G>) -> Self {
-        Self { collector, read_models: ReadModels::default() }
+        Self { collector, read_models: ReadModels::default(), tiers: TierMap::default() }
+    }
+
+    /// How its paths are described: each file describes its own, also that of a read model.
+    pub fn described(&self) -> Vec<openapi::Part> {
+        vec![records::openapi(), openapi::commands(), entitlements::openapi()]
     }
 
     /// Carries a request out.
@@ -116,9 +128,12 @@ impl<E: Engine, G: Gateway> Api<E, G> {
             Ok(route) => route,
             Err(message) => return told(request, None, Response::error(404, "no_such_path", message)),
         };
+        if let Some(method) = route.method().filter(|method| *method != request.method) {
+            return told(request, Some(&route), Response::not_allowed(method));
+        }
         let response = match &route {
-            Route::Command(_) if request.method != METHOD => Response::not_allowed(METHOD),
-            Route::Entitlement(_, asked) if request.method != asked.method() => Response::not_allowed(asked.method()),
+            Route::Records(user, wanted) => records::answer(&self.collector.store, user, wanted).await,
+            Route::Explain(user) => records::story(self, user, request.query).await,
             Route::Command(route) => run(&self.collector, route, request.body).await,
             Route::Entitlement(user, asked) => entitlements::answer(&self.collector.store, user, *asked, request).await,
             Route::Model(model, path) if self.read_models.has(*model) => {
@@ -142,6 +157,10 @@ fn told(request: Request<'_>, route: Option<&Route>, response: Response) -> Resp
     let (verb, user, subscription) = match route {
         Some(Route::Command(route)) => (route.verb.name(), route.user.as_str(), route.id.as_str()),
         Some(Route::Entitlement(user, asked)) => (asked.name(), user.as_str(), ""),
+        Some(Route::Records(user, Wanted::All)) => ("subscriptions", user.as_str(), ""),
+        Some(Route::Records(user, Wanted::One(id))) => ("subscription", user.as_str(), id.as_str()),
+        Some(Route::Records(user, Wanted::History(id))) => ("history", user.as_str(), id.as_str()),
+        Some(Route::Explain(user)) => ("explain", user.as_str(), ""),
         Some(Route::Model(model, _)) => (model.name(), "", ""),
         None => ("", "", ""),
     };
@@ -159,7 +178,7 @@ async fn run<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Command
         Ok(Reply::Visited(Visit::Locked)) => Response::error(409, "locked", "somebody else is working on this user: try again soon"),
         Ok(Reply::Visited(Visit::Done(looked))) => match looked.into_iter().find(|looked| looked.subscription_id == route.id) {
             Some(looked) => paid(collector, route, looked.outcome).await,
-            None => not_found(route),
+            None => not_found(&route.user, &route.id),
         },
         Err(CommitError::Rejected(rejection)) => rejected(route, &rejection),
         Err(CommitError::Store(error)) => store_failed(&error),
@@ -213,7 +232,7 @@ async fn paid<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &Comman
             }
             response
         }
-        Ok(None) => not_found(route),
+        Ok(None) => not_found(&route.user, &route.id),
         Err(error) => store_failed(&error),
     }
 }
@@ -247,7 +266,7 @@ fn left(reason: &Reason) -> Response {
 
 fn rejected(route: &CommandRoute, rejection: &Rejection) -> Response {
     match rejection {
-        Rejection::UnknownUser(_) | Rejection::UnknownSubscription(_) | Rejection::WrongUser(_) => not_found(route),
+        Rejection::UnknownUser(_) | Rejection::UnknownSubscription(_) | Rejection::WrongUser(_) => not_found(&route.user, &route.id),
         Rejection::DifferentContent
         | Rejection::TooManyEvents
         | Rejection::Final(_)
@@ -266,8 +285,8 @@ fn conflict(rejection: &Rejection) -> Response {
 }
 
 /// The same for what is not there and for what is somebody else's: nobody learns which.
-fn not_found(route: &CommandRoute) -> Response {
-    Response::error(404, "not_found", format!("user {} has no subscription {}", route.user, route.id))
+fn not_found(user: &UserId, id: &SubscriptionId) -> Response {
+    Response::error(404, "not_found", format!("user {user} has no subscription {id}"))
 }
 
 /// What the store said is for the log.

@@ -123,6 +123,23 @@ impl Counts {
             Fate::Failed(_) => self.failed += 1,
         }
     }
+
+    /// Adds those of another batch.
+    pub fn add(&mut self, other: &Self) {
+        self.applied += other.applied;
+        self.duplicate += other.duplicate;
+        self.ignored += other.ignored;
+        self.skipped += other.skipped;
+        self.parked += other.parked;
+        self.failed += other.failed;
+    }
+
+    /// Each with its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        let Self { applied, duplicate, ignored, skipped, parked, failed } = *self;
+        [("applied", applied), ("duplicate", duplicate), ("ignored", ignored), ("skipped", skipped), ("parked", parked), ("failed", failed)]
+    }
 }
 
 /// The fate of every record of a batch, in its order.

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::api::Response;
 use crate::api::http_api::{HttpApiRequest, HttpApiResponse};
+use crate::api::openapi::{Operation, Part, object};
 use crate::inbox::{Inbox, InboxError};
 
 pub use secrets::Secrets;
@@ -111,6 +112,17 @@ impl<I: Inbox> Webhook<I> {
 #[must_use]
 pub fn too_large() -> Response {
     Response::error(413, "too_large", format!("the most is {LARGEST} bytes"))
+}
+
+/// How it is described.
+#[must_use]
+pub fn openapi() -> Part {
+    let taken = object(json!({"received": {"const": true}, "handled": {"type": "boolean"}}));
+    let operation = Operation::new("Stripe's webhook: believed when Stripe signed it, and safe in the inbox when it is answered.")
+        .body(json!({"type": "object"}))
+        .answer(200, "It is in the inbox, or is not for us.", taken)
+        .errors(&[400, 413, 500, 503]);
+    Part::default().with(METHOD, PATH, operation)
 }
 
 /// Takes a request from an API Gateway HTTP API or a function URL.

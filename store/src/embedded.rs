@@ -4,6 +4,7 @@
 //! stream also appends the change, old and new image, in the same transaction. Local streams and checkpoints live in the same file.
 
 mod codec;
+mod gauges;
 mod row;
 mod schema;
 mod streams;
@@ -25,6 +26,7 @@ use row::{IndexKey, Row};
 use transact::Step;
 use writer::{Fault, Job, Writer, job, store_error};
 
+pub use gauges::Backlog;
 pub use streams::{Change, StreamRecord};
 
 /// How many jobs may wait for the writer: beyond that, callers wait to be let in.

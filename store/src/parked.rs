@@ -164,7 +164,8 @@ impl<E: Engine> Store<E> {
     }
 }
 
-const PARTS: &str = "part:";
+/// What starts the partitions that hold the rest of long records.
+pub(crate) const PARTS: &str = "part:";
 
 fn parts_of(id: &str) -> String {
     format!("{PARTS}{id}")

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "api/openapi.rs"]
+mod openapi;
+#[path = "api/records.rs"]
+mod records_of_a_user;
+
 use dues_events::event::Answer;
 use dues_events::{AttemptKey, Item, Record, UserId};
 use dues_processors::api::http_api::{HttpApiRequest, HttpApiResponse, http_api};
@@ -217,7 +222,7 @@ async fn what_is_wrong_with_a_body_is_named() {
 async fn unknown_paths_users_and_records_are_not_found() {
     let office = office("u-1", "6789").await;
     let id = &office.record.subscription_id;
-    for path in ["/", "/u-1", "/u-1/subscriptions", "/u-1/subscriptions/x/refund"] {
+    for path in ["/", "/u-1", "/u-1/subscription", "/u-1/subscriptions/x/refund"] {
         assert_eq!(error(&office.send("POST", path, "").await), (404, "no_such_path"), "{path}");
     }
     let joins = membership("m-2", "ACTIVATE", "u-2", "2026-01-05T00:00:00Z", monthly("2026-01-31"));

@@ -30,6 +30,8 @@ mod kill;
 mod members;
 #[path = "program/moved.rs"]
 mod moved;
+#[path = "program/openapi.rs"]
+mod openapi;
 #[path = "program/payments.rs"]
 mod payments;
 #[path = "program/plug.rs"]
@@ -50,6 +52,10 @@ mod service;
 mod serving;
 #[path = "program/stand_in.rs"]
 mod stand_in;
+#[path = "program/storm.rs"]
+mod storm;
+#[path = "program/streams.rs"]
+mod streams;
 #[path = "program/tail.rs"]
 mod tail;
 #[path = "program/together.rs"]
@@ -60,5 +66,7 @@ mod told;
 mod twice;
 #[path = "program/usage.rs"]
 mod usage;
+#[path = "program/watched.rs"]
+mod watched;
 #[path = "program/words.rs"]
 mod words;

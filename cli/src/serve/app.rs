@@ -4,17 +4,24 @@ use dues_processors::api::{self, Api, Response};
 use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use super::guard;
+use super::guard::Door;
 use super::inbox::LocalInbox;
+use super::metrics::CONTENT_TYPE as METRICS_TYPE;
+use super::monitor::{Busy, Monitor};
+use super::{ingest, monitor, openapi};
 use crate::args::{LockArgs, Serve};
 use crate::gateway::{AnyGateway, collector};
 use crate::output::Error;
@@ -22,75 +29,217 @@ use crate::settings;
 
 /// How long a client may take over a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// Where to ask whether the program is there.
-const HEALTH: &str = "/health";
+/// How long a write may take before the store counts as not writable.
+const WRITE_PATIENCE: Duration = Duration::from_secs(2);
+/// How many kB of records may be on their way from clients to the streams at once.
+const MOST_KB: usize = 64 * 1024;
+/// Where to ask whether the program is there, whether it can do its work, and how it is.
+pub(super) const HEALTH: &str = "/health";
+pub(super) const READY: &str = "/ready";
+pub(super) const METRICS: &str = "/metrics";
+/// Where all of this is described.
+pub(super) const OPENAPI: &str = "/openapi.json";
+/// What the streams are below, and the path of one.
+const STREAMS: &str = "/streams/";
+pub(super) const STREAM: &str = "/streams/{name}";
+
+/// An answer; its body may be one that goes on.
+pub(super) type Answer = hyper::Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// What answers.
 pub(super) struct App {
     pub(super) store: Store<Embedded>,
-    api: Api<Embedded, AnyGateway>,
+    pub(super) monitor: Arc<Monitor>,
+    pub(super) api: Api<Embedded, AnyGateway>,
     webhook: Webhook<LocalInbox>,
+    door: Door,
+    appended: watch::Sender<()>,
+    room: Semaphore,
+    document: Value,
 }
 
 impl App {
-    /// Also gives what tells of new records in the inbox.
-    pub(super) fn new(store: Store<Embedded>, args: &Serve) -> Result<(Self, watch::Receiver<()>), Error> {
+    pub(super) fn new(store: Store<Embedded>, args: &Serve, door: Door) -> Result<Self, Error> {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
             eprintln!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
         }
         // A request does not wait for a lock: it is answered with 409.
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
-        let (inbox, appended) = LocalInbox::new(store.clone());
-        let webhook = Webhook::new(inbox, secrets, store.clock.clone());
-        let api = Api { collector, read_models: settings::read_models()? };
-        Ok((Self { store, api, webhook }, appended))
+        let appended = watch::Sender::new(());
+        let webhook = Webhook::new(LocalInbox::new(store.clone(), appended.clone()), secrets, store.clock.clone());
+        let api = Api { collector, read_models: settings::read_models()?, tiers: settings::tiers()? };
+        let monitor = Arc::new(Monitor::new(store.clone(), args.max_backlog));
+        let document = openapi::described(&api);
+        Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document })
     }
 
-    /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> hyper::Response<Full<Bytes>> {
+    /// What tells of new records on the streams.
+    pub(super) fn appended(&self) -> watch::Receiver<()> {
+        self.appended.subscribe()
+    }
+
+    /// Answers a request, and remembers how.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let begun = self.store.clock.uptime();
+        let (route, method) = (template(request.uri().path()), known(request.method()));
+        let answer = self.find_answer(request).await;
+        self.monitor.answered(route, method, answer.status().as_u16(), self.store.clock.uptime() - begun);
+        answer
+    }
+
+    async fn find_answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
-        let (method, path) = (head.method.as_str(), head.uri.path());
+        let path = head.uri.path();
         if path == HEALTH {
-            return written(match head.method {
-                Method::GET => Response::of(200, json!({"status": "ok"})),
-                _ => Response::not_allowed("GET"),
-            });
+            return written(only(&head, &Method::GET).unwrap_or_else(|| Response::of(200, json!({"status": "ok"}))));
         }
+        // Stripe has no token: it signs.
         if path != webhook::PATH
-            && let Err(why) = guard::local(&head.headers)
+            && let Err(refused) = self.door.let_in(&head.headers)
         {
-            return written(Response::error(403, "not_local", why));
+            return closing(written(refused));
         }
-        let body = match self.read(body).await {
+        // The console takes over here: GET of `/`, `/console/…` and `/events`.
+        match path {
+            READY => written(match only(&head, &Method::GET) {
+                Some(refused) => refused,
+                None => self.ready().await,
+            }),
+            METRICS => self.metrics(&head),
+            OPENAPI => written(only(&head, &Method::GET).unwrap_or_else(|| Response::of(200, self.document.clone()))),
+            _ => match path.strip_prefix(STREAMS) {
+                Some(stream) => self.ingest(&head, stream, body).await,
+                None => self.carry_out(&head, body).await,
+            },
+        }
+    }
+
+    /// A webhook, or a request of the REST API.
+    async fn carry_out(&self, head: &Parts, body: Incoming) -> Answer {
+        let (method, path) = (head.method.as_str(), head.uri.path());
+        let is_webhook = path == webhook::PATH;
+        let stream = if is_webhook { self.monitor.stream_is_busy(webhook::STREAM) } else { Ok(()) };
+        if head.method == Method::POST
+            && let Err(busy) = stream.and_then(|()| self.monitor.writer_is_busy())
+        {
+            return closing(written(too_busy(busy)));
+        }
+        let body = match self.read(body, webhook::LARGEST, webhook::too_large).await {
             Ok(body) => body,
             Err(refused) => return closing(written(refused)),
         };
-        written(match path {
-            webhook::PATH => {
-                let signature = joined(&head.headers, webhook::SIGNATURE);
-                self.webhook.receive(webhook::Request { method, signature: signature.as_deref(), body: &body }).await
+        if is_webhook {
+            let signature = joined(&head.headers, webhook::SIGNATURE);
+            return written(self.webhook.receive(webhook::Request { method, signature: signature.as_deref(), body: &body }).await);
+        }
+        written(self.api.handle(api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await)
+    }
+
+    /// Records onto a stream.
+    async fn ingest(&self, head: &Parts, name: &str, body: Incoming) -> Answer {
+        if let Some(refused) = only(head, &Method::POST) {
+            return closing(written(refused));
+        }
+        let Some(stream) = ingest::named(name) else { return closing(written(ingest::no_such_stream(name))) };
+        let kilobytes = body.size_hint().upper().unwrap_or(u64::MAX).min(ingest::LARGEST as u64) / 1024 + 1;
+        let place = self.room.try_acquire_many(u32::try_from(kilobytes).unwrap_or(u32::MAX));
+        let busy = place
+            .as_ref()
+            .map(drop)
+            .map_err(|_| Busy { why: "too many records are on their way: try again soon".to_owned(), retry_after: 1 });
+        if let Err(busy) = busy.and_then(|()| self.monitor.stream_is_busy(stream)).and_then(|()| self.monitor.writer_is_busy()) {
+            return closing(written(too_busy(busy)));
+        }
+        let body = match self.read(body, ingest::LARGEST, ingest::too_large).await {
+            Ok(body) => body,
+            Err(refused) => return closing(written(refused)),
+        };
+        written(match ingest::take(&self.store, stream, &body).await {
+            Ok(count) => {
+                self.monitor.came(stream, count);
+                self.appended.send_replace(());
+                ingest::taken(stream, count)
             }
-            _ => self.api.handle(api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await,
+            Err(refused) => refused,
         })
     }
 
-    /// Reads a body, and stops where it is too long or takes too long.
-    async fn read(&self, body: Incoming) -> Result<Bytes, Response> {
-        if body.size_hint().lower() > webhook::LARGEST as u64 {
-            return Err(webhook::too_large());
+    async fn ready(&self) -> Response {
+        let write = self.store.engine.set_checkpoint(monitor::PROBE, monitor::PROBE, 1);
+        let writable = tokio::select! {
+            written = write => written.is_ok(),
+            () = self.store.clock.sleep(WRITE_PATIENCE) => false,
+        };
+        if let Err(error) = self.monitor.look() {
+            self.monitor.trouble("lag", &error);
         }
-        let read = Limited::new(body, webhook::LARGEST).collect();
+        let (ready, body) = self.monitor.ready(writable);
+        Response::of(if ready { 200 } else { 503 }, body)
+    }
+
+    fn metrics(&self, head: &Parts) -> Answer {
+        if let Some(refused) = only(head, &Method::GET) {
+            return written(refused);
+        }
+        match self.monitor.page() {
+            Ok(page) => {
+                let mut answer = hyper::Response::new(whole(page));
+                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+                answer
+            }
+            Err(error) => {
+                self.monitor.trouble("metrics", &error);
+                written(Response::error(503, "unavailable", "the store cannot be read now"))
+            }
+        }
+    }
+
+    /// Reads a body, and stops where it is too long or takes too long.
+    async fn read(&self, body: Incoming, largest: usize, too_large: fn() -> Response) -> Result<Bytes, Response> {
+        if body.size_hint().lower() > largest as u64 {
+            return Err(too_large());
+        }
+        let read = Limited::new(body, largest).collect();
         let read = tokio::select! {
             read = read => read,
             () = self.store.clock.sleep(BODY_PATIENCE) => return Err(Response::error(408, "too_slow", "the body did not come in time")),
         };
         match read {
             Ok(body) => Ok(body.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(webhook::too_large()),
+            Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
             Err(_) => Err(Response::error(400, "broken_body", "the body broke off")),
         }
     }
+}
+
+/// The answer to every other method than the one that is allowed.
+fn only(head: &Parts, method: &Method) -> Option<Response> {
+    let name = if *method == Method::GET { "GET" } else { "POST" };
+    (head.method != *method).then(|| Response::not_allowed(name))
+}
+
+fn too_busy(busy: Busy) -> Response {
+    Response { retry_after: Some(busy.retry_after), ..Response::error(429, "too_busy", busy.why) }
+}
+
+/// The path with names in the place of ids: metrics are counted by it, and must not be as many as there are ids.
+fn template(path: &str) -> &'static str {
+    match path {
+        HEALTH => HEALTH,
+        READY => READY,
+        METRICS => METRICS,
+        OPENAPI => OPENAPI,
+        webhook::PATH => webhook::PATH,
+        _ if path.starts_with(STREAMS) => STREAM,
+        _ => api::template(path).unwrap_or("other"),
+    }
+}
+
+fn known(method: &Method) -> &'static str {
+    let methods =
+        [(Method::GET, "GET"), (Method::POST, "POST"), (Method::PUT, "PUT"), (Method::DELETE, "DELETE"), (Method::PATCH, "PATCH")];
+    methods.into_iter().find(|(known, _)| known == method).map_or("other", |(_, name)| name)
 }
 
 /// From the file, one on a line, and from the environment.
@@ -113,18 +262,26 @@ fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
     values.reduce(|all, next| all + "," + &next)
 }
 
-fn written(response: Response) -> hyper::Response<Full<Bytes>> {
+/// A body that is all there.
+fn whole(text: String) -> UnsyncBoxBody<Bytes, Infallible> {
+    Full::new(Bytes::from(text)).boxed_unsync()
+}
+
+fn written(response: Response) -> Answer {
     // All of them are plain text.
     let header = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?));
-    let headers = response.headers().filter_map(header).collect();
-    let mut written = hyper::Response::new(Full::new(Bytes::from(response.body.to_string())));
+    let mut headers: HeaderMap = response.headers().filter_map(header).collect();
+    if response.status == 401 {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    let mut written = hyper::Response::new(whole(response.body.to_string()));
     *written.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *written.headers_mut() = headers;
     written
 }
 
 /// The rest of the body was not read, so no other request can follow it.
-fn closing(mut response: hyper::Response<Full<Bytes>>) -> hyper::Response<Full<Bytes>> {
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
+fn closing(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }

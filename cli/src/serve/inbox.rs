@@ -15,9 +15,8 @@ pub(super) struct LocalInbox {
 
 impl LocalInbox {
     /// With what tells of new events.
-    pub(super) fn new(store: Store<Embedded>) -> (Self, watch::Receiver<()>) {
-        let (appended, told) = watch::channel(());
-        (Self { store, appended }, told)
+    pub(super) fn new(store: Store<Embedded>, appended: watch::Sender<()>) -> Self {
+        Self { store, appended }
     }
 }
 

@@ -1,22 +1,28 @@
 //! The handlers of the local streams, beside the server: each stream has a task, so that one that fails keeps no other waiting.
 
 use chrono::TimeDelta;
+use dues_processors::changes::STREAM as CHANGES;
 use dues_processors::redrive::release_waiting;
-use dues_processors::{Context, STREAMS};
+use dues_processors::{Context, Counts, STREAMS};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::app::App;
+use super::monitor::Monitor;
 use super::told;
 use crate::feeder_run::feed;
 use crate::outgoing::LocalStreams;
 use crate::output::Error;
-use crate::projector_run::project;
+use crate::projector_run::project_while;
 use crate::settings;
 use crate::stream_run::StreamRun;
 
+/// How many users of a stream are worked on at once.
+const PARALLEL: usize = 256;
 /// How often to look for what another program has appended; nothing tells of that.
 const LOOK: Duration = Duration::from_millis(200);
 /// The pause after a stream failed, beside those that the batch has had already.
@@ -25,28 +31,35 @@ const PAUSE: Duration = Duration::from_secs(2);
 const TIDY: Duration = Duration::from_secs(3600);
 
 /// Runs the handlers until the program stops, and then to the end of their batches.
-pub(super) fn start(
-    store: &Store<Embedded>,
-    appended: &watch::Receiver<()>,
-    stopping: &watch::Receiver<bool>,
-) -> Result<JoinSet<()>, Error> {
+pub(super) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<JoinSet<()>, Error> {
     let mut tasks = JoinSet::new();
     let read_models = settings::read_models()?;
     for stream in STREAMS {
         // Nothing is missing on a stream that is in this file: what came too early waits among the parked ones.
-        let context = Context { hold: TimeDelta::zero(), read_models: read_models.clone(), ..Context::new(store.clone()) };
-        let lane = Lane { context, stream, appended: appended.clone(), stopping: stopping.clone() };
+        let context =
+            Context { hold: TimeDelta::zero(), parallel: PARALLEL, read_models: read_models.clone(), ..Context::new(app.store.clone()) };
+        let lane = Lane { context, stream, monitor: app.monitor.clone(), appended: app.appended(), stopping: stopping.clone() };
         tasks.spawn(lane.run());
     }
-    tasks.spawn(keep_projecting(store.clone(), stopping.clone()));
-    tasks.spawn(keep_feeding(store.clone(), stopping.clone()));
+    tasks.spawn(keep_projecting(app.store.clone(), app.monitor.clone(), stopping.clone()));
+    tasks.spawn(keep_feeding(app.store.clone(), stopping.clone()));
+    let (monitor, stopping) = (app.monitor.clone(), stopping.clone());
+    tasks.spawn(async move { monitor.watch(stopping).await });
     Ok(tasks)
 }
 
 /// Does what follows from the changes of the tables, until the program stops.
-async fn keep_projecting(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+async fn keep_projecting(store: Store<Embedded>, monitor: Arc<Monitor>, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
-        let projected = project(&store).await;
+        let projected = project_while(&store, |counts| {
+            monitor.went(CHANGES, counts);
+            !*stopping.borrow()
+        });
+        let projected = projected.await;
+        match &projected {
+            Ok(()) => monitor.recovered(CHANGES),
+            Err(error) => monitor.trouble(CHANGES, error),
+        }
         rest(&store, "what follows from changes", projected, &mut stopping).await;
     }
 }
@@ -84,6 +97,7 @@ async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, stop
 struct Lane {
     context: Context<Embedded>,
     stream: &'static str,
+    monitor: Arc<Monitor>,
     appended: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
 }
@@ -93,6 +107,7 @@ impl Lane {
         while !*self.stopping.borrow() {
             let Err(error) = self.follow().await else { return };
             eprintln!("stream {}: {error}; trying again soon, nothing is lost", self.stream);
+            self.monitor.trouble(self.stream, &error);
             self.pause(PAUSE).await;
         }
     }
@@ -101,20 +116,25 @@ impl Lane {
     async fn follow(&mut self) -> Result<(), Error> {
         let clock = self.context.store.clock.clone();
         let mut run = StreamRun::new(self.context.clone(), self.stream)?;
-        let mut tidied = None;
+        let (mut tidied, mut released, mut worked) = (None, clock.uptime(), false);
         while !*self.stopping.borrow() {
             if tidied.is_none_or(|at| clock.uptime() - at >= TIDY) {
                 run.tidy().await?;
                 tidied = Some(clock.uptime());
             }
-            let mut worked = false;
-            while !*self.stopping.borrow() && run.step(|record| format!("seq {}", record.seq), |_, _| {}).await? {
-                worked = true;
-            }
-            if worked {
+            let mut counts = Counts::default();
+            let more = run.step(|record| format!("seq {}", record.seq), |_, fate| counts.count(&fate)).await?;
+            self.monitor.went(self.stream, &counts);
+            self.monitor.recovered(self.stream);
+            worked |= more;
+            // Whatever came too early is looked for among all that is parked: not after every record.
+            if worked && clock.uptime() - released >= LOOK {
                 release_waiting(&self.context, self.stream).await?;
+                (released, worked) = (clock.uptime(), false);
             }
-            self.pause(LOOK).await;
+            if !more {
+                self.pause(LOOK).await;
+            }
         }
         Ok(())
     }

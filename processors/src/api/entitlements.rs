@@ -6,7 +6,8 @@ use dues_events::{Balance, Feature, GoTime, Movement, MovementId, UserId};
 use dues_store::{Consumed, Engine, Store, StoreError};
 use serde_json::{Value, json};
 
-use super::path::Asked;
+use super::openapi::{Operation, Part, object, shape, text_or_null};
+use super::path::{Asked, Route};
 use super::{Request, Response, store_failed};
 use crate::entitlements::{access, consume, credits};
 use crate::fields::Fields;
@@ -14,6 +15,54 @@ use crate::fields::Fields;
 /// How many movements are listed, unless somebody asks for more or fewer, and the most.
 const LISTED: usize = 100;
 const MOST_LISTED: usize = 1000;
+
+/// The paths that are answered here.
+pub(super) fn openapi() -> Part {
+    let (text, number) = (|| json!({"type": "string"}), || json!({"type": "integer"}));
+    let described = |asked: Asked| {
+        match asked {
+        Asked::Access => Operation::new("What a user may use, and why.").answer(
+            200,
+            "The tier, where it comes from, and until when.",
+            object(json!({"user_id": text(), "tier": text(), "source": text(), "until": text_or_null(), "why": text()})),
+        ),
+        Asked::Credits => Operation::new("A user's credits.").answer(200, "The balance.", shape("Balance")),
+        Asked::Ledger => Operation::new("Every movement of a user's credits, the newest first.")
+            .query("limit", "How many.", json!({"type": "integer", "minimum": 1, "maximum": MOST_LISTED}))
+            .query("after", "The last movement of the page before.", text())
+            .answer(
+                200,
+                "A page.",
+                object(json!({"user_id": text(), "movements": {"type": "array", "items": shape("Movement")}, "next": text_or_null()})),
+            )
+            .errors(&[422]),
+        Asked::Consume => Operation::new("Spends credits on a feature, once for each key.")
+            .body(object(json!({"feature": {"enum": Feature::ALL.map(Feature::as_str)}, "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 256}})))
+            .answer(200, "They were spent, now or before.", object(json!({"user_id": text(), "balance": number(), "movement": shape("Movement")})))
+            .errors(&[402, 409, 422]),
+    }
+    };
+    let mut part = Part::default()
+        .shape(
+            "Balance",
+            object(json!({
+                "user_id": text(), "balance": number(), "lastTopUp": text_or_null(), "lastReset": text_or_null(), "expiresAt": text_or_null(),
+                "nextGrantAt": text_or_null(),
+            })),
+        )
+        .shape(
+            "Movement",
+            object(json!({
+                "movementId": text(), "kind": text(), "amount": number(), "occurredAt": text(), "source": text(), "paymentId": text_or_null(),
+                "takesBack": text_or_null(), "feature": text_or_null(),
+            })),
+        );
+    for asked in Asked::ALL {
+        let route = Route::Entitlement("u".into(), asked);
+        part = part.with(asked.method(), route.template(), described(asked).errors(&[404, 500, 503]));
+    }
+    part
+}
 
 /// Answers a question, or spends credits.
 pub(super) async fn answer<E: Engine>(store: &Store<E>, user: &UserId, asked: Asked, request: Request<'_>) -> Response {

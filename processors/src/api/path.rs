@@ -1,4 +1,4 @@
-//! The paths of the commands.
+//! The paths, and what they ask for.
 
 use dues_events::{SubscriptionId, UserId};
 
@@ -13,10 +13,52 @@ const MODELS: &str = "models/";
 pub(super) enum Route {
     /// To do something with a billing record.
     Command(CommandRoute),
+    /// A user's billing records.
+    Records(UserId, Wanted),
+    /// A user's story.
+    Explain(UserId),
     /// What a user may use.
     Entitlement(UserId, Asked),
     /// A read model, and what stands behind its name, segment by segment.
     Model(ReadModel, Vec<String>),
+}
+
+/// Which of a user's billing records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of them.
+    All,
+    /// That one.
+    One(SubscriptionId),
+    /// Every change of that one.
+    History(SubscriptionId),
+}
+
+impl Route {
+    /// Its path, with names in the place of ids: as the OpenAPI document and the metrics have it.
+    pub(super) fn template(&self) -> &'static str {
+        match self {
+            Self::Command(route) => route.verb.template(),
+            Self::Records(_, Wanted::All) => "/{user_id}/subscriptions",
+            Self::Records(_, Wanted::One(_)) => "/{user_id}/subscriptions/{subscription_id}",
+            Self::Records(_, Wanted::History(_)) => "/{user_id}/subscriptions/{subscription_id}/history",
+            Self::Explain(_) => "/{user_id}/explain",
+            Self::Entitlement(_, asked) => asked.template(),
+            Self::Model(ReadModel::Usage, _) => "/models/usage/{path}",
+            Self::Model(ReadModel::Figureforge, _) => "/models/figureforge/{path}",
+            Self::Model(ReadModel::Serenya, _) => "/models/serenya/{path}",
+        }
+    }
+
+    /// Its one method; the read models have their own.
+    pub(super) fn method(&self) -> Option<&'static str> {
+        match self {
+            Self::Command(_) => Some("POST"),
+            Self::Records(..) | Self::Explain(_) => Some("GET"),
+            Self::Entitlement(_, asked) => Some(asked.method()),
+            Self::Model(..) => None,
+        }
+    }
 }
 
 /// What is asked about a user's entitlements.
@@ -29,8 +71,8 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// All of them, the longest path first.
-    const ALL: [Self; 4] = [Self::Ledger, Self::Consume, Self::Credits, Self::Access];
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [Self::Ledger, Self::Consume, Self::Credits, Self::Access];
 
     /// The end of its path.
     pub(super) fn name(self) -> &'static str {
@@ -39,6 +81,16 @@ impl Asked {
             Self::Credits => "credits",
             Self::Ledger => "credits/ledger",
             Self::Consume => "credits/consume",
+        }
+    }
+
+    /// Its path.
+    fn template(self) -> &'static str {
+        match self {
+            Self::Access => "/{user_id}/access",
+            Self::Credits => "/{user_id}/credits",
+            Self::Ledger => "/{user_id}/credits/ledger",
+            Self::Consume => "/{user_id}/credits/consume",
         }
     }
 
@@ -83,13 +135,27 @@ impl Verb {
             Self::Resume => "resume",
         }
     }
+
+    /// Its path.
+    fn template(self) -> &'static str {
+        match self {
+            Self::Pay => "/{user_id}/subscriptions/{subscription_id}/pay",
+            Self::Waive => "/{user_id}/subscriptions/{subscription_id}/waive",
+            Self::Cancel => "/{user_id}/subscriptions/{subscription_id}/cancel",
+            Self::Pause => "/{user_id}/subscriptions/{subscription_id}/pause",
+            Self::Resume => "/{user_id}/subscriptions/{subscription_id}/resume",
+        }
+    }
 }
 
-/// Reads a path, from its end: API Gateway decodes some paths before they come here, and a user id may hold a slash then.
+/// What a user's billing records are below.
+const SUBSCRIPTIONS: &str = "subscriptions";
+const HISTORY: &str = "history";
+const EXPLAIN: &str = "explain";
+
+/// Reads a path. Where the first segment alone can be the user, it is. Otherwise it is read from its end: API Gateway decodes some paths before they
+/// come here, and a user id may hold a slash then.
 pub(super) fn route(path: &str) -> Result<Route, String> {
-    let verbs = VERBS.map(Verb::name).join("|");
-    let asked = Asked::ALL.map(Asked::name).join("|");
-    let unknown = || format!("the paths here are /{{user_id}}/subscriptions/{{subscription_id}}/{{{verbs}}} and /{{user_id}}/{{{asked}}}");
     let path = path.strip_prefix('/').ok_or_else(unknown)?;
     if let Some((name, rest)) = path.strip_prefix(MODELS).and_then(|path| path.split_once('/'))
         && let Some(model) = ReadModel::named(name)
@@ -97,19 +163,38 @@ pub(super) fn route(path: &str) -> Result<Route, String> {
         let segments = rest.split('/').map(|segment| decoded(segment).ok_or_else(unknown)).collect::<Result<_, _>>()?;
         return Ok(Route::Model(model, segments));
     }
-    for asked in Asked::ALL {
-        if let Some(user) = path.strip_suffix(asked.name()).and_then(|user| user.strip_suffix('/')) {
-            return Ok(Route::Entitlement(decoded(user).ok_or_else(unknown)?.into(), asked));
+    let segments: Vec<&str> = path.split('/').collect();
+    // The shortest user first.
+    let found = (1..segments.len()).find_map(|users| {
+        let (user, rest) = segments.split_at(users);
+        below(decoded(&user.join("/"))?.into(), rest)
+    });
+    found.ok_or_else(unknown)
+}
+
+fn unknown() -> String {
+    let verbs = VERBS.map(Verb::name).join("|");
+    let asked = Asked::ALL.map(Asked::name).join("|");
+    format!(
+        "the paths here are /{{user_id}}/{SUBSCRIPTIONS}, /{{user_id}}/{SUBSCRIPTIONS}/{{subscription_id}}, the same with /{{{HISTORY}|{verbs}}}, and \
+         /{{user_id}}/{{{EXPLAIN}|{asked}}}"
+    )
+}
+
+/// What the rest of a path asks of a user.
+fn below(user: UserId, rest: &[&str]) -> Option<Route> {
+    let id = |segment: &str| decoded(segment).map(SubscriptionId::from);
+    match *rest {
+        [EXPLAIN] => Some(Route::Explain(user)),
+        [SUBSCRIPTIONS] => Some(Route::Records(user, Wanted::All)),
+        [SUBSCRIPTIONS, subscription] => Some(Route::Records(user, Wanted::One(id(subscription)?))),
+        [SUBSCRIPTIONS, subscription, HISTORY] => Some(Route::Records(user, Wanted::History(id(subscription)?))),
+        [SUBSCRIPTIONS, subscription, verb] => {
+            let verb = VERBS.into_iter().find(|known| known.name() == verb)?;
+            Some(Route::Command(CommandRoute { user, id: id(subscription)?, verb }))
         }
+        _ => Asked::ALL.into_iter().find(|asked| asked.name() == rest.join("/")).map(|asked| Route::Entitlement(user, asked)),
     }
-    let mut segments = path.rsplitn(4, '/');
-    let (Some(verb), Some(id), Some("subscriptions"), Some(user)) = (segments.next(), segments.next(), segments.next(), segments.next())
-    else {
-        return Err(unknown());
-    };
-    let verb = VERBS.into_iter().find(|known| known.name() == verb).ok_or_else(unknown)?;
-    let (user, id) = (decoded(user).ok_or_else(unknown)?, decoded(id).ok_or_else(unknown)?);
-    Ok(Route::Command(CommandRoute { user: user.into(), id: id.into(), verb }))
 }
 
 /// An id without its percent-encoding.
@@ -142,7 +227,7 @@ mod tests {
     fn paths_and_what_they_ask_for() {
         let ids = |path: &str| match route(path) {
             Ok(Route::Command(route)) => Some((route.user.to_string(), route.id.to_string(), route.verb)),
-            Ok(Route::Entitlement(..) | Route::Model(..)) | Err(_) => None,
+            Ok(Route::Entitlement(..) | Route::Model(..) | Route::Records(..) | Route::Explain(_)) | Err(_) => None,
         };
         let some = |user: &str, id: &str, verb| Some((user.to_owned(), id.to_owned(), verb));
         assert_eq!(ids("/u-1/subscriptions/s-1/pay"), some("u-1", "s-1", Verb::Pay));
@@ -168,6 +253,25 @@ mod tests {
             &format!("/{long}/subscriptions/s/pay"),
         ] {
             assert_eq!(ids(no), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn paths_that_ask_for_billing_records_and_for_the_story() {
+        let records = |user: &str, wanted| Ok(Route::Records(user.into(), wanted));
+        assert_eq!(route("/u-1/subscriptions"), records("u-1", Wanted::All));
+        assert_eq!(route("/u-1/subscriptions/s-1"), records("u-1", Wanted::One("s-1".into())));
+        assert_eq!(route("/u-1/subscriptions/s-1/history"), records("u-1", Wanted::History("s-1".into())));
+        assert_eq!(route("/u-1/explain"), Ok(Route::Explain("u-1".into())));
+        assert_eq!(route("/auth0|abc/d/subscriptions"), records("auth0|abc/d", Wanted::All), "decoded before");
+        // The first segment is the user wherever it can be.
+        assert_eq!(route("/u-1/subscriptions/subscriptions"), records("u-1", Wanted::One("subscriptions".into())));
+        assert_eq!(route("/u-1/subscriptions/access"), records("u-1", Wanted::One("access".into())));
+        assert_eq!(route("/subscriptions/subscriptions"), records("subscriptions", Wanted::All));
+        for no in
+            ["/subscriptions", "/u-1/subscriptions/", "//subscriptions", "/u-1/explain/", "/explain", "/u-1/subscriptions/s-1/History"]
+        {
+            assert!(route(no).is_err(), "{no}");
         }
     }
 

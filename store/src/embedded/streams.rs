@@ -130,14 +130,6 @@ impl Embedded {
         })
     }
 
-    /// The place of the last change, 0 when there is none.
-    ///
-    /// # Errors
-    /// When it could not be read.
-    pub fn last_change(&self) -> Result<u64, StoreError> {
-        self.read(|db| Ok(db.query_row("SELECT max(seq) FROM changes", [], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(0)))
-    }
-
     /// Copies everything, as it is at one moment, into a new file; whoever writes meanwhile does not wait.
     ///
     /// # Errors

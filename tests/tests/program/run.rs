@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const FATES: [&str; 5] = ["applied", "duplicate", "ignored", "parked", "skipped"];
 
 /// What the program reads from its environment: tests say all of it themselves.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 15] = [
     "DUES_DATA",
     "DUES_GATEWAY_URL",
     "DUES_GATEWAY_TOKEN",
@@ -24,6 +24,10 @@ const SETTINGS: [&str; 11] = [
     "DUES_PORT",
     "DUES_STRIPE_SECRETS",
     "DUES_STRIPE_SECRET_FILE",
+    "DUES_TOKEN",
+    "DUES_TOKEN_FILE",
+    "DUES_SCHEDULE",
+    "DUES_MAX_BACKLOG",
     "OLD_SUBSCRIPTION_DAYS",
 ];
 

@@ -36,7 +36,13 @@ impl Serving {
     pub(crate) fn with(dues: &Dues, args: &[&str], settings: &[(&str, &str)]) -> Self {
         let args = [&["serve", "--port", "0"], args].concat();
         let mut command = dues.command(&args);
-        command.envs(settings.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A job that falls due during a test would be in its way.
+        command
+            .env("DUES_SCHEDULE", "off")
+            .envs(settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -1,0 +1,102 @@
+//! `POST /streams/{name}`: records onto a durable local stream, answered once they are there.
+//!
+//! A record is whatever stands on a line, or in a place of an array: what cannot be read is taken too, and parked by the stream's handler with the reason,
+//! so that it is seen and not lost.
+
+use dues_events::wire::peek;
+use dues_events::wire::stripe::glimpse;
+use dues_processors::api::Response;
+use dues_processors::{STREAMS, webhook};
+use dues_store::Store;
+use dues_store::embedded::Embedded;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// The most bytes and records of one request.
+pub(super) const LARGEST: usize = 4 * 1024 * 1024;
+pub(super) const MOST: usize = 5000;
+
+/// A stream's name, when it is one.
+pub(super) fn named(name: &str) -> Option<&'static str> {
+    STREAMS.into_iter().find(|stream| *stream == name)
+}
+
+/// The answer to a stream that is not there.
+pub(super) fn no_such_stream(name: &str) -> Response {
+    Response::error(404, "no_such_stream", format!("{name:?} is not one of {}", STREAMS.join(", ")))
+}
+
+/// The answer to a body that is too long.
+pub(super) fn too_large() -> Response {
+    Response::error(413, "too_large", format!("the most is {LARGEST} bytes: send fewer records at once"))
+}
+
+/// Makes the records durable and says how many they are.
+pub(super) async fn take(store: &Store<Embedded>, stream: &'static str, body: &[u8]) -> Result<u64, Response> {
+    let records = split(body)?;
+    if records.len() > MOST {
+        let message = format!("there are {} records, the most at once is {MOST}", records.len());
+        return Err(Response::error(413, "too_many_records", message));
+    }
+    let count = records.len() as u64;
+    if count == 0 {
+        return Ok(0);
+    }
+    let records = records.into_iter().map(|record| (key(stream, record.as_bytes()), record.as_bytes().to_vec())).collect();
+    match store.engine.append(stream, store.clock.now(), records).await {
+        Ok(_) => Ok(count),
+        Err(error) => {
+            eprintln!("stream {stream}: records could not be stored: {error}");
+            let refused = Response::error(503, "unavailable", "the records cannot be stored now: send them again");
+            Err(Response { retry_after: Some(5), ..refused })
+        }
+    }
+}
+
+/// The answer to records that were taken.
+pub(super) fn taken(stream: &str, count: u64) -> Response {
+    Response::of(202, json!({"stream": stream, "accepted": count}))
+}
+
+/// The records of a body: the elements of an array, byte by byte as they stand there, or lines that are not empty.
+fn split(body: &[u8]) -> Result<Vec<&str>, Response> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| Response::error(400, "not_utf8", format!("the body is not UTF-8 from byte {} on", error.valid_up_to())))?;
+    if !text.trim_start().starts_with('[') {
+        return Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).collect());
+    }
+    let records: Vec<&RawValue> = serde_json::from_str(text)
+        .map_err(|error| Response::error(400, "not_json", format!("the body begins as a JSON array and is none: {error}")))?;
+    Ok(records.into_iter().map(RawValue::get).collect())
+}
+
+/// Whose record it is, where that can be read: what keeps records in order among themselves.
+fn key(stream: &str, record: &[u8]) -> String {
+    if stream == webhook::STREAM {
+        return glimpse(record).key().unwrap_or_default().to_owned();
+    }
+    peek(record).1.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_arrays_are_records_byte_by_byte() {
+        assert_eq!(split(b"{\"a\":1.50}\r\n\n  nonsense \n").unwrap(), ["{\"a\":1.50}", "nonsense"]);
+        assert_eq!(split(b" [ {\"a\": 1.50, \"b\":1e999}, 7,\n\"x\"] ").unwrap(), ["{\"a\": 1.50, \"b\":1e999}", "7", "\"x\""]);
+        assert_eq!(split(b"").unwrap(), [""; 0]);
+        assert_eq!(split(b"[]").unwrap(), [""; 0]);
+        assert_eq!(split(b"[{}").unwrap_err().status, 400);
+        assert_eq!(split(b"{}\n\xff").unwrap_err().body["error"]["message"], "the body is not UTF-8 from byte 3 on");
+    }
+
+    #[test]
+    fn the_key_of_a_record_is_its_user() {
+        assert_eq!(key("memberships", br#"{"user_id":"u-1"}"#), "u-1");
+        assert_eq!(key("site-payments", br#"{"payment":{"user_id":"u-2"}}"#), "u-2");
+        assert_eq!(key("stripe", br#"{"id":"evt_1","data":{"object":{"customer":"cus_1"}}}"#), "cus_1");
+        assert_eq!(key("memberships", b"nonsense"), "");
+    }
+}

@@ -1,0 +1,68 @@
+//! How far behind things are: what a server tells of itself, and by which it refuses more.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{Embedded, WAITING, schema};
+use crate::engine::StoreError;
+use crate::parked::PARTS;
+use crate::table::PARKED;
+
+/// What a consumer of a stream has still to read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many records, counted up to a limit.
+    pub records: u64,
+    /// When the first of them came, in milliseconds of the Unix epoch.
+    pub since_millis: Option<i64>,
+}
+
+impl Embedded {
+    /// How many writes may wait for the writer.
+    pub const MOST_WAITING: usize = WAITING;
+
+    /// How many writes wait for the writer.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity())
+    }
+
+    /// What a consumer of a stream has still to read; counting ends at `most`.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub fn backlog(&self, consumer: &str, stream: &str, most: u64) -> Result<Backlog, StoreError> {
+        let after = self.checkpoint(consumer, stream)?;
+        self.read(|db| {
+            let first = "SELECT at FROM stream_records WHERE stream = ? AND seq > ? ORDER BY seq LIMIT 1";
+            let since_millis = db.prepare_cached(first)?.query_row(params![stream, after], |row| row.get(0)).optional()?;
+            let count = "SELECT count(*) FROM (SELECT 1 FROM stream_records WHERE stream = ? AND seq > ? LIMIT ?)";
+            let records = db.prepare_cached(count)?.query_row(params![stream, after, most], |row| row.get(0))?;
+            Ok(Backlog { records, since_millis })
+        })
+    }
+
+    /// The place of the last change in the log, 0 when there is none.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub fn last_change(&self) -> Result<u64, StoreError> {
+        self.read(|db| {
+            Ok(db.prepare_cached("SELECT max(seq) FROM changes")?.query_row([], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(0))
+        })
+    }
+
+    /// How many records of each stream are parked.
+    ///
+    /// # Errors
+    /// When they could not be counted.
+    pub fn parked_by_stream(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let sql = format!("SELECT pk, count(*) FROM {} GROUP BY pk ORDER BY pk", schema::quoted(PARKED.name));
+        let mut sizes: Vec<(String, u64)> = self.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let sizes = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(sizes.collect::<rusqlite::Result<_>>()?)
+        })?;
+        sizes.retain(|(stream, _)| !stream.starts_with(PARTS));
+        Ok(sizes)
+    }
+}
