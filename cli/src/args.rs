@@ -419,7 +419,7 @@ fn read_secrets(text: &str) -> Result<Secrets, Infallible> {
     Ok(Secrets::read(text))
 }
 
-fn read_time(text: &str) -> Result<Time, String> {
+pub(crate) fn read_time(text: &str) -> Result<Time, String> {
     let day = || text.parse::<chrono::NaiveDate>().ok().map(|day| day.and_time(chrono::NaiveTime::MIN).and_utc());
     dues_events::time::parse(text).ok().or_else(day).ok_or_else(|| "neither an RFC 3339 time nor a day such as 2026-02-01".to_owned())
 }

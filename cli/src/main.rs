@@ -6,6 +6,7 @@ mod audit;
 mod bench;
 mod clock;
 mod collect;
+mod console;
 mod demo;
 mod explain;
 mod gateway;

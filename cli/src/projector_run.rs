@@ -12,7 +12,7 @@ use crate::output::Error;
 use crate::settings;
 
 /// Whose checkpoint it is.
-const CONSUMER: &str = "projector";
+pub(crate) const CONSUMER: &str = "projector";
 /// How many changes a batch has at the most.
 const BATCH: usize = 500;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.

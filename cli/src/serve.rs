@@ -36,7 +36,7 @@ pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
     let host = guard::loopback(&args.host)?;
     let mut signals = Signals::new()?;
     let (stop, stopping) = watch::channel(false);
-    let (app, appended) = App::new(output::open(data)?, args)?;
+    let (app, appended) = App::new(output::open(data)?, args, &stopping)?;
     let app = Arc::new(app);
     let listener = listen(host, args.port).await?;
     let streams = streams::start(&app.store, &appended, &stopping)?;

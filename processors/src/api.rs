@@ -25,6 +25,7 @@ use crate::fields::Fields;
 use crate::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
 pub use entitlements::{balance_json, movement_json};
+pub use path::decoded_text;
 use path::{CommandRoute, Route, Verb, route};
 
 /// The one method of every command.

@@ -7,6 +7,7 @@ mod codec;
 mod row;
 mod schema;
 mod streams;
+mod survey;
 mod transact;
 mod writer;
 
@@ -26,6 +27,7 @@ use transact::Step;
 use writer::{Fault, Job, Writer, job, store_error};
 
 pub use streams::{Change, StreamRecord};
+pub use survey::Looked;
 
 /// How many jobs may wait for the writer: beyond that, callers wait to be let in.
 const WAITING: usize = 16 * 1024;

@@ -4,7 +4,7 @@ use dues_processors::api::{self, Api, Response};
 use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::guard;
 use super::inbox::LocalInbox;
 use crate::args::{LockArgs, Serve};
+use crate::console::{self, Asked, Console};
 use crate::gateway::{AnyGateway, collector};
 use crate::output::Error;
 use crate::settings;
@@ -30,11 +31,16 @@ pub(super) struct App {
     pub(super) store: Store<Embedded>,
     api: Api<Embedded, AnyGateway>,
     webhook: Webhook<LocalInbox>,
+    console: Console,
 }
 
 impl App {
     /// Also gives what tells of new records in the inbox.
-    pub(super) fn new(store: Store<Embedded>, args: &Serve) -> Result<(Self, watch::Receiver<()>), Error> {
+    pub(super) fn new(
+        store: Store<Embedded>,
+        args: &Serve,
+        stopping: &watch::Receiver<bool>,
+    ) -> Result<(Self, watch::Receiver<()>), Error> {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
             eprintln!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
@@ -43,12 +49,25 @@ impl App {
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
         let (inbox, appended) = LocalInbox::new(store.clone());
         let webhook = Webhook::new(inbox, secrets, store.clock.clone());
+        let console = Console::new(&store, collector.clone(), stopping)?;
         let api = Api { collector, read_models: settings::read_models()? };
-        Ok((Self { store, api, webhook }, appended))
+        Ok((Self { store, api, webhook, console }, appended))
     }
 
-    /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> hyper::Response<Full<Bytes>> {
+    /// Answers a request: the console's pages themselves, and everything else in JSON.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> hyper::Response<console::Body> {
+        if !console::owns(request.uri().path()) {
+            return self.answer_json(request).await.map(Either::Left);
+        }
+        if let Err(why) = guard::local(request.headers()) {
+            return written(Response::error(403, "not_local", why)).map(Either::Left);
+        }
+        // No page and no button sends a body.
+        let asked = Asked { method: request.method(), path: request.uri().path(), query: request.uri().query().unwrap_or_default() };
+        self.console.answer(asked).await
+    }
+
+    async fn answer_json(&self, request: Request<Incoming>) -> hyper::Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let (method, path) = (head.method.as_str(), head.uri.path());
         if path == HEALTH {
