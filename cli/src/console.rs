@@ -102,7 +102,7 @@ impl Console {
             _ => Ok(Answer::Page(page::missing("There is no such page."))),
         };
         match page {
-            Ok(Answer::Page(page)) => page.response(self.watch.look().await.parked()),
+            Ok(Answer::Page(page)) => page.response(self.watch.latest().parked()),
             Ok(Answer::Elsewhere(path)) => redirect(&path),
             // The cause is for whoever runs the program; ids are in it, payloads are not.
             Err(error) => {

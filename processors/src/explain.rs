@@ -90,6 +90,11 @@ impl Explained {
         self.story.beats.is_empty() && self.parked.is_empty()
     }
 
+    /// The changes of tier that came with a beat of the story.
+    pub fn turns_of(&self, beat: &Beat) -> impl Iterator<Item = &Turn> {
+        turns::of_beat(&self.turns, &self.story, beat)
+    }
+
     /// For programs.
     #[must_use]
     pub fn json(&self) -> Json {
@@ -102,6 +107,7 @@ impl Explained {
             })
         };
         let next = |next: &Next| json!({"at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence});
+        let turn = |turn: &Turn| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group});
         let parked = |parked: &Parked| json!({"parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id});
         json!({
             "user_id": self.user.as_str(), "at": time(self.at), "status": membership_status(&self.story.records),
@@ -111,6 +117,7 @@ impl Explained {
                 "tier": self.access.tier.as_str(), "source": self.access.source.as_str(),
                 "until": self.access.until.as_ref().map(|until| until.text()), "why": self.access.why,
             },
+            "tiers": self.turns.iter().map(turn).collect::<Vec<_>>(),
             "credits": self.credits,
             "next": self.story.next.iter().map(next).collect::<Vec<_>>(),
             "parked": self.parked.iter().map(parked).collect::<Vec<_>>(),

@@ -196,7 +196,8 @@ impl<E: Engine> Store<E> {
     }
 }
 
-const PARTS: &str = "part:";
+/// What starts the partitions that hold the parts of long records, and no records.
+pub const PARTS: &str = "part:";
 
 fn parts_of(id: &str) -> String {
     format!("{PARTS}{id}")

@@ -33,6 +33,9 @@ pub(super) async fn page(console: &Console, query: &Query) -> Result<Answer, Err
          next day on which banks are open; failed ones are presented again at 07:00.</p>",
         &[&day(now)],
     );
+    if let Some(counted) = known.counting {
+        body.put("<p class=\"note\">The records are being counted, {} so far: load this page again in a moment.</p>", &[&grouped(counted)]);
+    }
     body.add(&next_runs(console, now, &due).await?);
     body.add(&grid(today, &due));
     if let Some(wanted) = query.get("day") {
@@ -47,9 +50,9 @@ pub(super) async fn page(console: &Console, query: &Query) -> Result<Answer, Err
 /// What the next runs do.
 async fn next_runs(console: &Console, now: Time, due: &BTreeMap<NaiveDate, Cell>) -> Result<Html, Error> {
     let failed = console.failed(now).await?;
-    let known = console.watch.look().await;
+    let known = console.watch.latest();
     let overdue = due.range(..now.date_naive()).fold(Cell::default(), |sum, (_, cell)| sum.plus(*cell));
-    let mut html = Html::of("<dl class=\"figures\">", &[]);
+    let mut html = Html::of("<dl class=\"figures five\">", &[]);
     let mut figure = |class: &str, name: &str, cell: Cell, what: &str| {
         html.put(
             "<div class=\"figure s-{}\"><dt>{}</dt><dd><b>{}</b><small>{} {}</small></dd></div>",
@@ -84,7 +87,10 @@ fn grid(today: NaiveDate, due: &BTreeMap<NaiveDate, Cell>) -> Html {
             sum = sum.plus(cell);
             html.add(&square(date, today, cell, most));
         }
-        html.put("<p class=\"sum\" role=\"cell\">{} · {}</p></div>", &[&count(sum.count, "record"), &dollars(sum.amount)]);
+        if sum.count > 0 {
+            html.put("<p class=\"sum\" role=\"cell\">{} · {}</p>", &[&count(sum.count, "record"), &dollars(sum.amount)]);
+        }
+        html.put("</div>", &[]);
     }
     html.put("</div>", &[]);
     html

@@ -12,7 +12,7 @@ use dues_processors::explain::{Explained, explain};
 use dues_processors::groups::{Directory as _, LocalDirectory};
 use dues_processors::read_models::Section;
 
-use super::format::{chip, day, dollars, member_path, named_chip, short};
+use super::format::{chip, count, day, dollars, member_path, named_chip, short};
 use super::html::{Html, segment};
 use super::page::{Page, Place, missing};
 use super::query::Query;
@@ -73,9 +73,12 @@ fn chosen<'a>(told: &'a Explained, wanted: Option<&str>) -> Option<&'a Record> {
 
 impl Member {
     fn view(&self, record: Option<&Record>) -> Html {
+        let story = &self.told.story;
+        let since =
+            story.records.iter().filter_map(Record::since).min().map_or(String::new(), |since| format!("member since {}", day(since)));
         let mut html = Html::of(
-            "<p class=\"state-line\">{} <span class=\"chip tier\">{}</span> <span>{}</span></p>",
-            &[&named_chip(membership_status(&self.told.story.records)), &self.told.access.tier, &self.told.access.why],
+            "<p class=\"state-line\">{} <span class=\"chip tier\">{}</span> <span>{}</span> <span>{}</span></p>",
+            &[&named_chip(membership_status(&story.records)), &self.told.access.tier, &since, &count(story.beats.len() as u64, "event")],
         );
         html.put("<div class=\"columns-2\"><div>", &[]);
         if let Some(record) = record {

@@ -66,8 +66,8 @@ pub(super) async fn page(console: &Console) -> Result<Answer, Error> {
     }
     body.add(&figures(&known));
     body.put("<div class=\"grid\">{}{}</div>", &[&months(&known, reference), &money(&known, reference)]);
-    body.put("<div class=\"grid\">{}{}</div>", &[&returns(&known, reference), &streams(&known)]);
-    body.put("<div class=\"grid\">{}{}</div>", &[&transitions(&known), &examples(console).await?]);
+    let (left, right) = ([returns(&known, reference), transitions(&known)], [streams(&known), examples(console).await?]);
+    body.put("<div class=\"grid stacks\"><div>{}{}</div><div>{}{}</div></div>", &[&left[0], &left[1], &right[0], &right[1]]);
     Ok(Answer::Page(Page::new("Overview", Place::Overview, body)))
 }
 
@@ -98,15 +98,22 @@ fn figures(known: &Snapshot) -> Html {
     ] {
         let sum = sums.of(status);
         html.put(
-            "<div class=\"figure s-{}\"><dt>{}</dt><dd><b data-live=\"{}\">{}</b><small><span data-live=\"{}\">{}</span> {}</small></dd></div>",
+            "<div class=\"figure sum-of s-{}\"><dt>{}</dt><dd><b data-live=\"{}\">{}</b><small><span data-live=\"{}\">{}</span> {}</small></dd></div>",
             &[&class(status), &name, &key, &dollars(sum.amount), &format!("{key}_count"), &grouped(sum.count), &word],
         );
     }
     html.put(
-        "<div class=\"figure\"><dt>Recovered</dt><dd><b data-live=\"recovered\">{}</b><small>paid by a later debit</small></dd></div>\
-         <div class=\"figure\"><dt>Parked</dt><dd><b data-live=\"parked\">{}</b><small><a href=\"/console/parked\">could not be processed</a></small></dd></div>\
+        "<div class=\"figure\"><dt>Recovered</dt><dd><b data-live=\"recovered\">{}</b><small>paid later</small></dd></div>\
+         <div class=\"figure\"><dt>Barred</dt><dd><b data-live=\"barred\">{}</b><small>no more debits</small></dd></div>\
+         <div class=\"figure\"><dt>Parked</dt><dd><b data-live=\"parked\">{}</b><small><a href=\"/console/parked\">see why</a></small></dd></div>\
          <div class=\"figure\"><dt>Events</dt><dd><b><span data-live=\"events_s\">{}</span>/s</b><small><span data-live=\"changes_s\">{}</span> changes/s</small></dd></div>",
-        &[&grouped(sums.recovered.count), &grouped(known.parked()), &grouped(known.events_a_second), &grouped(known.changes_a_second)],
+        &[
+            &grouped(sums.recovered.count),
+            &grouped(sums.barred.count),
+            &grouped(known.parked()),
+            &grouped(known.events_a_second),
+            &grouped(known.changes_a_second),
+        ],
     );
     html.put("</dl>", &[]);
     html
@@ -187,7 +194,7 @@ fn money(known: &Snapshot, now: Time) -> Html {
         .iter()
         .map(|(month, cells)| Column {
             label: name(*month),
-            total: thousands(cell(cells, Status::Completed).amount),
+            total: thousands(cell(cells, if is_ahead(*month, now) { Status::Scheduled } else { Status::Completed }).amount),
             parts: PARTS
                 .iter()
                 .map(|(status, word)| {

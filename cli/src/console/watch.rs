@@ -16,7 +16,7 @@ pub(super) use publish::{Move, Snapshot};
 
 /// How old what is published may be while somebody looks.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a page waits for something newer than that, and for the first count.
+/// How long a page waits for something newer than that, and for the first count, which is soon done in a small store.
 const PATIENCE: Duration = Duration::from_millis(400);
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// The pause after the store could not be read.
@@ -47,18 +47,25 @@ impl Watch {
     pub(super) async fn look(&self) -> Arc<Snapshot> {
         let mut told = self.listen();
         let seen = told.borrow_and_update().clone();
-        if self.0.store.clock.uptime().saturating_sub(seen.uptime) < TICK && seen.counting.is_none() {
-            return seen;
-        }
-        let patience = if seen.counting.is_some() { FIRST_PATIENCE } else { PATIENCE };
+        let patience = match seen.counting {
+            None if self.0.store.clock.uptime().saturating_sub(seen.uptime) < TICK => return seen,
+            None => PATIENCE,
+            Some(0) => FIRST_PATIENCE,
+            // It takes its time: a page says how far it is, and comes at once.
+            Some(_) => return seen,
+        };
         let wait = self.0.store.clock.sleep(patience);
         tokio::select! {
             // While the first count is under way there is something new often, and none of it is whole.
             _ = told.wait_for(|now| now.counting.is_none() && now.uptime > seen.uptime) => {}
             () = wait => {}
         }
-        let now = told.borrow().clone();
-        now
+        Arc::clone(&told.borrow())
+    }
+
+    /// What was published last, however old it is.
+    pub(super) fn latest(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.latest.borrow())
     }
 
     /// What tells of everything new.

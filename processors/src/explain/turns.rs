@@ -7,7 +7,7 @@ use dues_events::{PlanTier, Record, Time};
 use dues_projections::dues::{TierMap, meaning};
 use dues_projections::entitlement::fold;
 use dues_projections::standing::Standing;
-use dues_projections::story::Story;
+use dues_projections::story::{Beat, Story};
 
 use crate::groups::GroupNames;
 
@@ -22,6 +22,27 @@ pub struct Turn {
     pub to: PlanTier,
     /// The group that stands for the tier, for members who sign in at Cognito.
     pub group: Option<String>,
+}
+
+impl Turn {
+    /// In a sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let group = self.group.as_ref().map_or(String::new(), |group| format!(", and the group is {group}"));
+        format!("The tier went from {} to {}{group}.", self.from, self.to)
+    }
+}
+
+/// The changes of tier that came with a beat of the story. Of several beats at one moment the first that could have brought them has them.
+pub(super) fn of_beat<'a>(turns: &'a [Turn], story: &Story, beat: &Beat) -> impl Iterator<Item = &'a Turn> {
+    let first = story.beats.iter().find(|other| other.at == beat.at && could_turn(other));
+    let (is_it, at) = (first == Some(beat), beat.at);
+    turns.iter().filter(move |turn| is_it && turn.at == at)
+}
+
+/// A record that stays in its status turns nothing.
+fn could_turn(beat: &Beat) -> bool {
+    beat.moved.is_some() || beat.record.is_none()
 }
 
 /// Where a user stood at a time, by the history of the billing records (by record, each in order) and Stripe's events.
@@ -53,9 +74,7 @@ pub(super) fn turns(story: &Story, history: &[History], facts: &[StripeEvent], t
     let groups = GroupNames::default();
     let mut turns = Vec::new();
     let mut from = PlanTier::Free;
-    // A record that stays in its status turns nothing; neither do credits.
-    let mut moments: Vec<Time> =
-        story.beats.iter().filter(|beat| beat.moved.is_some() || beat.record.is_none()).map(|beat| beat.at).collect();
+    let mut moments: Vec<Time> = story.beats.iter().filter(|beat| could_turn(beat)).map(|beat| beat.at).collect();
     moments.dedup();
     for at in moments {
         let shown = standing(history, facts, tiers, at).shown();

@@ -72,10 +72,10 @@ impl AsOf {
         step(&mut html, (self.here != last).then_some(last), "now", "⇥", "");
         html.put(
             "</span></div><svg class=\"ticks\" viewBox=\"0 0 {} 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
-            &[&(last * 10 + 10)],
+            &[&(last * 10).max(1)],
         );
         for (n, (_, colour)) in self.stops.iter().enumerate() {
-            html.put("<rect class=\"f-{}\" x=\"{}\" width=\"4\" height=\"10\"/>", &[colour, &(n * 10 + 3)]);
+            html.put("<line class=\"s-{}\" x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"10\"/>", &[colour, &(n * 10), &(n * 10)]);
         }
         let stops: Vec<String> = self.stops.iter().map(|(at, _)| exact(*at)).collect();
         html.put(

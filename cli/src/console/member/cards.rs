@@ -2,6 +2,7 @@
 
 use dues_events::credits::Movement;
 use dues_events::record::{Record, Status};
+use dues_projections::access::Source;
 
 use super::Member;
 use crate::console::format::{chip, class, day, dollars, moment, short, time};
@@ -26,7 +27,11 @@ impl Member {
 
     fn access(&self) -> Html {
         let access = &self.told.access;
-        let until = access.until.as_ref().map_or_else(|| "no end".to_owned(), |until| day(until.at()));
+        let until = match (&access.until, access.source) {
+            (Some(until), _) => day(until.at()),
+            (None, Source::FounderPass) => "for life".to_owned(),
+            (None, Source::Subscription | Source::Dues | Source::Profile | Source::Default) => "–".to_owned(),
+        };
         let groups = if self.groups.is_empty() { "none".to_owned() } else { self.groups.join(", ") };
         Html::of(
             "<section class=\"card\" id=\"access\"><h2>Access</h2><p class=\"big\"><span class=\"chip tier\">{}</span></p><p>{}</p>\

@@ -2,7 +2,6 @@
 
 use dues_events::GoTime;
 use dues_events::record::{History, Status};
-use dues_processors::explain::Turn;
 use dues_projections::story::Beat;
 
 use super::{Member, exact};
@@ -44,8 +43,8 @@ impl Member {
             html.put(" {}", &[&moved(Status::read(from), to)]);
         }
         html.put("</p><p class=\"what\">{}</p><ul class=\"then\">", &[&beat.sentence]);
-        for turn in self.turns(beat) {
-            html.put("<li class=\"tier\">{}</li>", &[&turned(turn)]);
+        for turn in self.told.turns_of(beat) {
+            html.put("<li class=\"tier\">{}</li>", &[&turn.sentence()]);
         }
         for followed in &beat.followed {
             html.put("<li class=\"credits\">{}</li>", &[followed]);
@@ -66,15 +65,6 @@ impl Member {
         html
     }
 
-    /// The changes of tier that came with a beat: those of its moment, once.
-    fn turns(&self, beat: &Beat) -> impl Iterator<Item = &Turn> {
-        let beats = &self.told.story.beats;
-        // Of several beats at one moment the first that could have brought it has it.
-        let first = beats.iter().find(|other| other.at == beat.at && (other.moved.is_some() || other.record.is_none()));
-        let is_it = first.is_some_and(|first| std::ptr::eq(first, beat));
-        self.told.turns.iter().filter(move |turn| is_it && turn.at == beat.at)
-    }
-
     /// The row of history behind a beat.
     fn row(&self, beat: &Beat) -> Option<&History> {
         let record = beat.record.as_ref()?;
@@ -88,9 +78,4 @@ impl Member {
 
 fn key(row: &History) -> String {
     row.record.last_run_date.as_ref().map(GoTime::text).unwrap_or_default()
-}
-
-fn turned(turn: &Turn) -> String {
-    let groups = turn.group.as_ref().map_or(String::new(), |group| format!("; group {group}"));
-    format!("The tier went from {} to {}{groups}.", turn.from, turn.to)
 }

@@ -8,6 +8,7 @@ use dues_processors::STREAMS;
 use dues_processors::changes;
 use dues_projections::return_rates::{DAYS, ReturnRates};
 use dues_store::embedded::{Change, Embedded};
+use dues_store::parked::PARTS;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY, PARKED};
 use dues_store::{Condition, Store, StoreError};
 use std::collections::{BTreeMap, VecDeque};
@@ -84,11 +85,12 @@ impl Counter {
         publish: impl Fn(Arc<Snapshot>),
     ) -> Result<(), StoreError> {
         let (mut sums, mut counted) = (Sums::default(), 0_u64);
+        let beginning = Snapshot { parked: parked(&store.engine)?, ..Snapshot::empty(store) };
         let place = store.engine.snapshot(&BILLING_ACTIVITY, |item| {
             sums.add(item);
             counted += 1;
             if counted.is_multiple_of(TOLD) {
-                publish(Arc::new(Snapshot { counting: Some(counted), ..Snapshot::empty(store) }));
+                publish(Arc::new(Snapshot { counting: Some(counted), ..beginning.clone() }));
                 if stopping() {
                     return ControlFlow::Break(());
                 }
@@ -126,7 +128,9 @@ impl Counter {
     fn remember(&mut self, old: Option<Record>, new: Option<Record>) {
         let Some(new) = new else { return };
         let from = old.map(|old| old.status());
-        if from != Some(new.status()) {
+        // Each debit brings the next period's record: that it is new is no news.
+        let is_next = from.is_none() && new.since() < new.created_date.as_ref().map(GoTime::at);
+        if from != Some(new.status()) && !is_next {
             self.moves.truncate(MOVES - 1);
             self.moves.push_front(Move::of(from, &new));
         }
@@ -171,7 +175,6 @@ impl Counter {
         self.reached = Some((uptime, reached, changed));
         self.pulse.truncate(PULSE - 1);
         self.pulse.push_front(events);
-        let parked = engine.partition_sizes(&PARKED)?.into_iter().filter(|(stream, _)| !stream.starts_with("part:")).collect();
         Ok(Snapshot {
             at: now,
             uptime,
@@ -182,10 +185,15 @@ impl Counter {
             events_a_second: events,
             changes_a_second: changes,
             pulse: self.pulse.iter().rev().copied().collect(),
-            parked,
+            parked: parked(engine)?,
             moves: self.moves.iter().cloned().collect(),
         })
     }
+}
+
+/// How many records are parked, by stream; long ones have parts in partitions of their own.
+fn parked(engine: &Embedded) -> Result<Vec<(String, u64)>, StoreError> {
+    Ok(engine.partition_sizes(&PARKED)?.into_iter().filter(|(stream, _)| !stream.starts_with(PARTS)).collect())
 }
 
 /// The images of a change, if it is one of a billing record.
