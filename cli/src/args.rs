@@ -584,7 +584,7 @@ fn read_details(text: &str) -> Result<Item, String> {
     details(&json).map_err(|why| why.to_string())
 }
 
-fn read_time(text: &str) -> Result<Time, String> {
+pub(crate) fn read_time(text: &str) -> Result<Time, String> {
     dues_events::time::parse_or_day(text).ok_or_else(|| "neither an RFC 3339 time nor a day such as 2026-02-01".to_owned())
 }
 

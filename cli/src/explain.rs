@@ -30,6 +30,9 @@ fn tell(explained: &Explained) -> Result<(), Error> {
             None => String::new(),
         };
         output::text(&format!("{}  {}{moved}", day(beat.at), beat.sentence))?;
+        for turn in explained.turns_of(beat) {
+            output::text(&format!("                  ↳ {}", turn.sentence()))?;
+        }
         for followed in &beat.followed {
             output::text(&format!("                  ↳ {followed}"))?;
         }

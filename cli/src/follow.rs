@@ -18,6 +18,8 @@ pub(crate) const PROJECTOR: &str = "projector";
 pub(crate) const FEEDER: &str = NAME;
 /// Everybody who follows the log: it holds what one of them has not seen.
 pub(crate) const FOLLOWERS: [&str; 2] = [PROJECTOR, FEEDER];
+/// How many changes are kept beyond that, for those who only look: the console counts along, and counts anew when it has missed some.
+const KEPT: u64 = 20_000;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
 const TRIES: u32 = 6;
 
@@ -27,7 +29,11 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<(), Error> {
     // What the projector cannot do is no reason to keep changes from others.
     let fed = feed(store).await;
     let tidied = LocalStreams::new(store.engine.clone()).tidy().await;
-    projected.and(fed).and(tidied)
+    // A command that ends leaves nobody behind who would look.
+    let forgotten = store.engine.trim_changes(seen_by_all(&store.engine, None)?).await;
+    projected.and(fed).and(tidied)?;
+    forgotten?;
+    Ok(())
 }
 
 /// Leads a follower to the end of the log, telling after each batch what became of it, and only for as long as it is told to go on.
@@ -69,16 +75,25 @@ pub(crate) async fn follow<F: Follower<Engine = Embedded>>(
     }
 }
 
-/// Notes how far a follower has come, and forgets what all of them have seen. One write to the disk serves both.
+/// Notes how far a follower has come, and forgets what all of them have seen long ago. One write to the disk serves both.
 async fn pass(engine: &Embedded, name: &str, place: u64) -> Result<(), Error> {
-    let mut seen = place;
-    for other in FOLLOWERS.into_iter().filter(|other| *other != name) {
-        seen = seen.min(engine.checkpoint(other, STREAM)?);
-    }
-    let (noted, forgotten) = tokio::join!(engine.set_checkpoint(name, STREAM, place), engine.trim_changes(seen));
+    let seen = seen_by_all(engine, Some((name, place)))?;
+    let (noted, forgotten) = tokio::join!(engine.set_checkpoint(name, STREAM, place), engine.trim_changes(seen.saturating_sub(KEPT)));
     noted?;
     forgotten?;
     Ok(())
+}
+
+/// How far all followers have come; one of them may have come further than its checkpoint says.
+fn seen_by_all(engine: &Embedded, further: Option<(&str, u64)>) -> Result<u64, Error> {
+    let mut seen = u64::MAX;
+    for follower in FOLLOWERS {
+        seen = seen.min(match further {
+            Some((name, place)) if name == follower => place,
+            Some(_) | None => engine.checkpoint(follower, STREAM)?,
+        });
+    }
+    Ok(seen)
 }
 
 /// The next changes, and their places in the log.

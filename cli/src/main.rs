@@ -7,6 +7,7 @@ mod backup;
 mod bench;
 mod clock;
 mod collect;
+mod console;
 mod demo;
 mod explain;
 mod export;

@@ -49,7 +49,7 @@ pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
     let (stop, stopping) = watch::channel(false);
     let store = output::open(data)?;
     let _only = Only::take(data)?;
-    let app = Arc::new(App::new(store, args, door)?);
+    let app = Arc::new(App::new(store, args, door, &stopping)?);
     let listener = listen(host, args.port).await?;
     let mut tasks = streams::start(&app, &stopping)?;
     let lock = LockArgs { no_wait: false, lease: args.lease };

@@ -29,7 +29,7 @@ use crate::fields::Fields;
 use crate::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
 pub use entitlements::{balance_json, movement_json};
-pub(crate) use path::decoded_text;
+pub use path::decoded_text;
 use path::{CommandRoute, Route, Verb, Wanted, route};
 pub use records::{history_json, record_json};
 

@@ -1,18 +1,22 @@
 //! `explain`: why was this member charged, or not, or given this tier? Everything that is known of a member, as of any time, in one answer.
 
+mod turns;
+
 use dues_events::collect::Rules;
+use dues_events::credits::Movement;
 use dues_events::entitled::{PassRow, SubscriptionRow};
 use dues_events::profile::Profile;
 use dues_events::record::membership_status;
 use dues_events::{GoTime, Record, Time, UserId};
 use dues_projections::access::{Access, access};
-use dues_projections::dues::{TierMap, meaning};
+use dues_projections::dues::TierMap;
 use dues_projections::entitlement::{fold, rows};
-use dues_projections::standing::Standing;
 use dues_projections::story::{Beat, Next, Story, story};
 use dues_store::parked::Parked;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value as Json, json};
+
+pub use turns::Turn;
 
 /// The answer.
 #[derive(Debug, Clone)]
@@ -27,6 +31,14 @@ pub struct Explained {
     pub access: Access,
     /// How many credits there were.
     pub credits: i64,
+    /// What moved them, in order.
+    pub ledger: Vec<Movement>,
+    /// The subscriptions at Stripe.
+    pub subscriptions: Vec<SubscriptionRow>,
+    /// The founder passes.
+    pub passes: Vec<PassRow>,
+    /// Where the tier became another, and with it the groups.
+    pub turns: Vec<Turn>,
     /// What of theirs could not be processed, and why; as of now.
     pub parked: Vec<Parked>,
 }
@@ -45,39 +57,28 @@ pub async fn explain<E: Engine>(
     let history = store.history_of_user(user).await?;
     let book = store.entitlement_book(user).await?;
     // Somebody without credits has none; looking does not make a row.
-    let ledger = if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
+    let mut ledger = if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
     let story = story(&history, &book.facts, &ledger, rules, at);
     let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
-    let mut standing = Standing {
-        subscribed: entitlement.tier,
-        passes: entitlement.pass_tier(),
-        provider: entitlement.provider,
-        next_grant: None,
-        notes: Vec::new(),
-    };
-    for records in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
-        let mut before: Option<Record> = None;
-        for row in records.iter().filter(|row| row.record.last_run_date.as_ref().is_none_or(|run| run.at() <= at)) {
-            let after = row.onto(before.as_ref());
-            if let Ok(Some(meaning)) = meaning(before.as_ref(), &after, tiers) {
-                standing.remember(meaning.note);
-            }
-            before = Some(after);
-        }
-    }
+    let standing = turns::standing(&history, &facts, tiers, at);
     let entitled = rows(user, &entitlement);
     let subscriptions: Vec<SubscriptionRow> = entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
     let passes: Vec<PassRow> = entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
     let shown = standing.shown();
     let profile = Profile { user: user.clone(), tier: shown.tier, provider: shown.provider, dues: shown.dues, updated_at: None };
+    ledger.retain(|movement| movement.at <= at);
     let parked = store.parked().await?.into_iter().filter(|parked| parked.user_id.as_deref() == Some(user.as_str())).collect();
     Ok(Explained {
         user: user.clone(),
         at,
+        turns: turns::turns(&story, &history, &facts, tiers),
         story,
         access: access(at, &passes, &subscriptions, Some(&profile)),
-        credits: ledger.iter().filter(|movement| movement.at <= at).map(|movement| movement.amount).sum(),
+        credits: ledger.iter().map(|movement| movement.amount).sum(),
+        ledger,
+        subscriptions,
+        passes,
         parked,
     })
 }
@@ -87,6 +88,11 @@ impl Explained {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.story.beats.is_empty() && self.parked.is_empty()
+    }
+
+    /// The changes of tier that came with a beat of the story.
+    pub fn turns_of(&self, beat: &Beat) -> impl Iterator<Item = &Turn> {
+        turns::of_beat(&self.turns, &self.story, beat)
     }
 
     /// For programs.
@@ -101,6 +107,7 @@ impl Explained {
             })
         };
         let next = |next: &Next| json!({"at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence});
+        let turn = |turn: &Turn| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group});
         let parked = |parked: &Parked| json!({"parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id});
         json!({
             "user_id": self.user.as_str(), "at": time(self.at), "status": membership_status(&self.story.records),
@@ -110,6 +117,7 @@ impl Explained {
                 "tier": self.access.tier.as_str(), "source": self.access.source.as_str(),
                 "until": self.access.until.as_ref().map(|until| until.text()), "why": self.access.why,
             },
+            "tiers": self.turns.iter().map(turn).collect::<Vec<_>>(),
             "credits": self.credits,
             "next": self.story.next.iter().map(next).collect::<Vec<_>>(),
             "parked": self.parked.iter().map(parked).collect::<Vec<_>>(),

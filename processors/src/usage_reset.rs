@@ -5,6 +5,7 @@
 //! the rest.
 
 use chrono::NaiveDate;
+use dues_events::Item;
 use dues_store::{Engine, Store, StoreError};
 use futures::stream::{StreamExt as _, iter};
 use serde::Serialize;
@@ -65,7 +66,8 @@ async fn reset_day<E: Engine>(
     let mut start = None;
     loop {
         let page = store.usage_to_reset(day, start, PAGE).await?;
-        let mut forgotten = iter(&page.items).map(|row| store.forget_usage(row, day)).buffer_unordered(PARALLEL);
+        let forget = async |row: Item| store.forget_usage(&row, day).await;
+        let mut forgotten = std::pin::pin!(iter(page.items).map(forget).buffer_unordered(PARALLEL));
         while let Some(done) = forgotten.next().await {
             if done? {
                 reset.rows += 1;

@@ -58,6 +58,15 @@ impl ReturnRates {
         }
     }
 
+    /// Adds what others have counted, of other rows.
+    pub fn merge(&mut self, other: &Self) {
+        self.attempts += other.attempts;
+        self.refused += other.refused;
+        self.unauthorised += other.unauthorised;
+        self.administrative += other.administrative;
+        self.overall += other.overall;
+    }
+
     fn returned(&mut self, row: &History, charged_back: bool) {
         let code = row.record.state.last_failure().and_then(|failed| failed.failure.code());
         self.overall += 1;

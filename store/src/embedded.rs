@@ -8,6 +8,7 @@ mod gauges;
 mod row;
 mod schema;
 mod streams;
+mod survey;
 mod transact;
 mod writer;
 
@@ -28,6 +29,7 @@ use writer::{Fault, Job, Writer, job, store_error};
 
 pub use gauges::Backlog;
 pub use streams::{Change, StreamRecord};
+pub use survey::Looked;
 
 /// How many jobs may wait for the writer: beyond that, callers wait to be let in.
 const WAITING: usize = 16 * 1024;

@@ -104,6 +104,38 @@ impl<E: Engine> Store<E> {
         Ok(all)
     }
 
+    /// A page of parked records, of one stream or of all, and where the next one starts.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn parked_page(
+        &self,
+        stream: Option<&str>,
+        start: Option<Cursor>,
+        limit: u32,
+    ) -> Result<(Vec<Parked>, Option<Cursor>), StoreError> {
+        let page = match stream {
+            Some(stream) => self.engine.query(Query { start, limit: Some(limit), ..Query::partition(&PARKED, stream) }).await?,
+            None => self.engine.scan(&PARKED, start, limit).await?,
+        };
+        let mut parked = Vec::new();
+        for item in page.items.into_iter().filter(|item| !item.text(PARKED.partition).unwrap_or_default().starts_with(PARTS)) {
+            parked.push(self.read_parked(item).await?);
+        }
+        Ok((parked, page.next))
+    }
+
+    /// One parked record.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn find_parked(&self, stream: &str, id: &str) -> Result<Option<Parked>, StoreError> {
+        match self.engine.get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) }).await? {
+            Some(item) => self.read_parked(item).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Whether a record is parked.
     ///
     /// # Errors
@@ -164,8 +196,8 @@ impl<E: Engine> Store<E> {
     }
 }
 
-/// What starts the partitions that hold the rest of long records.
-pub(crate) const PARTS: &str = "part:";
+/// What starts the partitions that hold the parts of long records, and no records.
+pub const PARTS: &str = "part:";
 
 fn parts_of(id: &str) -> String {
     format!("{PARTS}{id}")

@@ -694,6 +694,21 @@ pub async fn parked_records_come_back_whole<E: Engine>(engine: E) {
     all_parked.sort_by_key(|p| std::cmp::Reverse(p.body.len()));
     assert_eq!(all_parked, [large.clone(), small, empty.clone()], "each once, however often it was parked");
     assert_eq!(store.parked_with("site-payments", "not_yet").await.unwrap(), [empty]);
+    assert_eq!(store.find_parked("site-payments", &large.id).await.unwrap().as_ref(), Some(&large));
+    assert_eq!(store.find_parked("memberships", &large.id).await.unwrap(), None);
+    for (stream, count) in [(None, 3), (Some("site-payments"), 2), (Some("stripe"), 0)] {
+        let (mut start, mut ids) = (None, std::collections::BTreeSet::new());
+        loop {
+            let (page, next) = store.parked_page(stream, start, 1).await.unwrap();
+            assert!(page.len() <= 1, "the parts of a record are not records");
+            ids.extend(page.into_iter().map(|parked| parked.id));
+            match next {
+                Some(next) => start = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(ids.len(), count, "{stream:?}");
+    }
     store.unpark(&large).await.unwrap();
     assert_eq!(store.parked().await.unwrap().len(), 2);
     assert_eq!(all(&engine, &dues_store::table::PARKED).await.len(), 2, "with all its parts");

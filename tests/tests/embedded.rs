@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::{GoTime, Record, Status};
+use dues_events::{GoTime, Item, Record, Status, Value};
 use dues_store::embedded::Embedded;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
 use dues_store::{Condition, Edit, Engine as _, Key, Op, Transacted, Updated};
@@ -189,4 +189,77 @@ fn many_can_make_a_new_file_at_once() {
             }
         });
     }
+}
+
+#[tokio::test]
+async fn a_snapshot_and_the_changes_after_it_are_everything_once() {
+    let (engine, _folder) = engines::embedded();
+    let row = |user: &str, status: &str| {
+        let mut item = Item::new();
+        for (name, value) in [("user_id", user), ("billing_date", "d"), ("billing_status", status)] {
+            item.set_text(name, value);
+        }
+        item
+    };
+    assert_eq!(engine.last_change().unwrap(), 0);
+    for (user, status) in [("a", "SCHEDULED"), ("b", "SCHEDULED"), ("a", "ACHSENT")] {
+        engine.put(&BILLING_ACTIVITY, row(user, status), Condition::Always).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    let place = engine.snapshot(&BILLING_ACTIVITY, |item| {
+        seen.push(item);
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(seen, [row("a", "ACHSENT"), row("b", "SCHEDULED")]);
+    assert_eq!(place.unwrap(), 3);
+    engine.put(&BILLING_ACTIVITY, row("b", "ACHSENT"), Condition::Always).await.unwrap();
+    let after: Vec<_> = engine.changes(3, 10).unwrap().into_iter().map(|change| (change.old, change.new)).collect();
+    assert_eq!(after, [(Some(row("b", "SCHEDULED")), Some(row("b", "ACHSENT")))]);
+    engine.trim_changes(4).await.unwrap();
+    assert_eq!(engine.last_change().unwrap(), 4, "what was forgotten has been");
+    let mut first = 0;
+    engine
+        .snapshot(&BILLING_ACTIVITY, |_| {
+            first += 1;
+            std::ops::ControlFlow::Break(())
+        })
+        .unwrap();
+    assert_eq!(first, 1, "it stops when it is told to");
+}
+
+#[tokio::test]
+async fn rows_are_found_by_what_is_in_them_and_by_the_start_of_their_keys() {
+    let (engine, _folder) = engines::embedded();
+    for n in 0..10 {
+        let mut item = Item::new();
+        let id = format!("1b4e28b{n}-2fa1-51d2-883f-0016d3cca427");
+        for (name, value) in [("user_id", format!("u-{}", n % 3)), ("billing_date", format!("d-{n}")), ("subscription_id", id)] {
+            item.set_text(name, value);
+        }
+        engine.put(&BILLING_ACTIVITY, item, Condition::Always).await.unwrap();
+    }
+    let of_user = |user: &str| Condition::Equals("user_id", Value::text(user));
+    let dates = |items: &[Item]| items.iter().map(|item| item.text("billing_date").unwrap().to_owned()).collect::<Vec<_>>();
+    let oldest = engine.written_after(&BILLING_ACTIVITY, 0, 5, &of_user("u-0")).unwrap();
+    assert_eq!((dates(&oldest.items), oldest.last), (vec!["d-0".into(), "d-3".into()], Some(5)));
+    let newest = engine.written_before(&BILLING_ACTIVITY, u64::MAX, 5, &of_user("u-0")).unwrap();
+    assert_eq!((dates(&newest.items), newest.last), (vec!["d-9".into(), "d-6".into()], Some(6)));
+    assert_eq!(engine.written_before(&BILLING_ACTIVITY, 1, 5, &Condition::Always).unwrap().last, None);
+    assert_eq!(engine.partitions(&BILLING_ACTIVITY, "u-", 2).unwrap(), ["u-0", "u-1"]);
+    assert_eq!(engine.partitions(&BILLING_ACTIVITY, "v", 2).unwrap(), Vec::<String>::new());
+    assert_eq!(engine.partition_sizes(&BILLING_ACTIVITY).unwrap(), [("u-0".into(), 4), ("u-1".into(), 3), ("u-2".into(), 3)]);
+    let by_id = |start| dates(&engine.by_uuid_start(&BILLING_ACTIVITY, "subscription_id-index", start, 5).unwrap());
+    assert_eq!((by_id("1b4e28b7"), by_id("1b4e28b").len(), by_id("zz").len()), (vec!["d-7".into()], 5, 0));
+}
+
+#[tokio::test]
+async fn what_waits_on_a_stream_is_counted_with_its_age() {
+    let (engine, _folder) = engines::embedded();
+    let at = |seconds: i64| dues_events::Time::from_timestamp(seconds, 0).unwrap();
+    for (stream, seconds) in [("a", 1), ("b", 2), ("a", 3), ("a", 4)] {
+        engine.append(stream, at(seconds), vec![(String::new(), b"x".to_vec())]).await.unwrap();
+    }
+    assert_eq!(engine.records_between("a", 0, u64::MAX).unwrap(), (3, Some(1000)));
+    assert_eq!(engine.records_between("a", 1, 3).unwrap(), (1, Some(3000)));
+    assert_eq!(engine.records_between("b", 2, u64::MAX).unwrap(), (0, None));
 }

@@ -12,10 +12,14 @@ mod bad_input;
 mod bench;
 #[path = "program/books.rs"]
 mod books;
+#[path = "program/browser.rs"]
+mod browser;
 #[path = "program/caught_up.rs"]
 mod caught_up;
 #[path = "program/collect.rs"]
 mod collect;
+#[path = "program/console.rs"]
+mod console;
 #[path = "program/crowd.rs"]
 mod crowd;
 #[path = "program/entitled.rs"]

@@ -2,6 +2,7 @@
 //!
 //! It is a library too, so that the tests start ministack with the same lines as the test run does.
 
+pub mod browser;
 pub mod hygiene;
 pub mod licences;
 pub mod ministack;

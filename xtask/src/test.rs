@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::ministack::Ministack;
 use crate::step::{Result, heading, run, step, works};
 use crate::workspace::Workspace;
-use crate::{hygiene, python, repository};
+use crate::{browser, hygiene, python, repository};
 
 /// What needs no installing: format, lints, dependencies, tracked files.
 pub fn check(workspace: &Workspace) -> Result<()> {
@@ -23,6 +23,7 @@ pub fn test(workspace: &Workspace, args: &[String]) -> Result<()> {
     workspace.trim()?;
     check(workspace)?;
     let python = step("install ministack", || python::install(&workspace.target, &workspace.root.join("tests/requirements.txt")))?;
+    step("install a browser", || browser::install(&workspace.target, &workspace.root.join("tests/browser/package.json")))?;
     let ministack = step("start ministack", || {
         let log = workspace.target.join("ministack.log");
         // The last run's log has had its day.

@@ -5,7 +5,7 @@ use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
@@ -23,6 +23,7 @@ use super::metrics::CONTENT_TYPE as METRICS_TYPE;
 use super::monitor::{Busy, Monitor};
 use super::{ingest, monitor, openapi};
 use crate::args::{LockArgs, Serve};
+use crate::console::{self, Asked, Console};
 use crate::gateway::{AnyGateway, collector};
 use crate::output::Error;
 use crate::settings;
@@ -56,10 +57,11 @@ pub(super) struct App {
     appended: watch::Sender<()>,
     room: Semaphore,
     document: Value,
+    console: Console,
 }
 
 impl App {
-    pub(super) fn new(store: Store<Embedded>, args: &Serve, door: Door) -> Result<Self, Error> {
+    pub(super) fn new(store: Store<Embedded>, args: &Serve, door: Door, stopping: &watch::Receiver<bool>) -> Result<Self, Error> {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
             eprintln!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
@@ -68,10 +70,11 @@ impl App {
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
         let appended = watch::Sender::new(());
         let webhook = Webhook::new(LocalInbox::new(store.clone(), appended.clone()), secrets, store.clock.clone());
+        let console = Console::new(&store, collector.clone(), stopping)?;
         let api = Api { collector, read_models: settings::read_models()?, tiers: settings::tiers()? };
         let monitor = Arc::new(Monitor::new(store.clone(), args.max_backlog));
         let document = openapi::described(&api);
-        Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document })
+        Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document, console })
     }
 
     /// What tells of new records on the streams.
@@ -100,7 +103,14 @@ impl App {
         {
             return closing(written(refused));
         }
-        // The console takes over here: GET of `/`, `/console/…` and `/events`.
+        if console::owns(path) {
+            // No page and no button sends a body.
+            let asked = Asked { method: &head.method, path, query: head.uri.query().unwrap_or_default() };
+            return self.console.answer(asked).await.map(|body| match body {
+                Either::Left(page) => UnsyncBoxBody::new(page),
+                Either::Right(live) => UnsyncBoxBody::new(live),
+            });
+        }
         match path {
             READY => written(match only(&head, &Method::GET) {
                 Some(refused) => refused,

@@ -203,7 +203,8 @@ fn decoded(segment: &str) -> Option<String> {
 }
 
 /// A text without its percent-encoding. A `%` that encodes nothing stands for itself: it was decoded before.
-pub(crate) fn decoded_text(segment: &str) -> Option<String> {
+#[must_use]
+pub fn decoded_text(segment: &str) -> Option<String> {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

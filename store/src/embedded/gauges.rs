@@ -41,16 +41,6 @@ impl Embedded {
         })
     }
 
-    /// The place of the last change in the log, 0 when there is none.
-    ///
-    /// # Errors
-    /// When it could not be read.
-    pub fn last_change(&self) -> Result<u64, StoreError> {
-        self.read(|db| {
-            Ok(db.prepare_cached("SELECT max(seq) FROM changes")?.query_row([], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(0))
-        })
-    }
-
     /// How many records of each stream are parked.
     ///
     /// # Errors

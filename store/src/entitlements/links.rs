@@ -68,6 +68,14 @@ impl<E: Engine> Store<E> {
         Ok(Owner { user: links.iter().find_map(owner_in), was_waited_for: links.iter().any(has_waiters) })
     }
 
+    /// Whose an object of Stripe's is (a payment, charge, subscription or customer), if somebody has told.
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn owner_of(&self, object: &str) -> Result<Option<UserId>, StoreError> {
+        Ok(self.engine.get(&ENTITLEMENTS, link_key(object)).await?.as_ref().and_then(owner_in))
+    }
+
     /// Notes whose an object is, unless it is somebody's already.
     ///
     /// # Errors

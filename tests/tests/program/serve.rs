@@ -26,7 +26,7 @@ fn it_answers_on_this_machine_and_nowhere_else() {
     let refused = serving.ask("POST", "/health", &[], b"");
     assert_eq!(refused.status, 405);
     assert_says(&refused.head, &["allow: get"]);
-    assert_eq!(serving.ask("GET", "/", &[], b"").status, 404);
+    assert_eq!(serving.ask("GET", "/nowhere", &[], b"").status, 404);
     // The port is taken.
     let elsewhere = Dues::new();
     assert_says(&elsewhere.fails(&["serve", "--port", &serving.address.port().to_string()]), &["listen on 127.0.0.1 port", "in use"]);
