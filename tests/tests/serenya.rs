@@ -51,7 +51,7 @@ fn limit_of_three() -> ReadModels {
 
 fn api_at<E: Engine>(engine: &E, time: &str) -> Api<E, Sandbox<E>> {
     let store = at(engine, time);
-    Api { collector: Collector::new(store.clone(), Sandbox::new(store, Odds::NONE)), read_models: limit_of_three() }
+    Api { read_models: limit_of_three(), ..Api::new(Collector::new(store.clone(), Sandbox::new(store, Odds::NONE))) }
 }
 
 /// Asks the API: `GET users/u-1/payments?limit=2`.
