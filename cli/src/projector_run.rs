@@ -21,7 +21,7 @@ const TRIES: u32 = 6;
 /// Does what follows from every change that was made since the last time, also by others. Gives what became of them.
 pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
     let mut counts = Counts::default();
-    catch_up_while(store, |batch| {
+    catch_up_while(store, BATCH, |batch| {
         counts.add(batch);
         true
     })
@@ -29,15 +29,15 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
     Ok(counts)
 }
 
-/// The same, telling after each batch what became of it, and only for as long as it is told to go on.
-pub(crate) async fn catch_up_while(store: &Store<Embedded>, mut goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
+/// The same in batches of so many, telling after each what became of it, and only for as long as it is told to go on.
+pub(crate) async fn catch_up_while(store: &Store<Embedded>, batch: usize, mut goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
     let engine = &store.engine;
     let projector = projector(store)?;
     let mut tries = 0;
     let mut at = engine.checkpoint(CONSUMER, STREAM)?;
     loop {
         let mut counts = Counts::default();
-        let (places, changes) = read(store, at)?;
+        let (places, changes) = read(store, at, batch)?;
         if changes.is_empty() {
             return Ok(());
         }
@@ -77,9 +77,9 @@ pub(crate) fn projector(store: &Store<Embedded>) -> Result<Projector<Embedded, L
 }
 
 /// The next changes, and their places in the log.
-fn read(store: &Store<Embedded>, after: u64) -> Result<(Vec<u64>, Vec<Change>), Error> {
+fn read(store: &Store<Embedded>, after: u64, batch: usize) -> Result<(Vec<u64>, Vec<Change>), Error> {
     let now = store.clock.now();
-    let changes = store.engine.changes(after, BATCH)?.into_iter().map(|change| {
+    let changes = store.engine.changes(after, batch)?.into_iter().map(|change| {
         let (sequence, table, old, new) = (change.seq.to_string(), change.table, change.old, change.new);
         // Nothing here removes a row because its time is over.
         (change.seq, Change { sequence, table, old, new, arrived: now, by_ttl: false })
