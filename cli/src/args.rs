@@ -261,7 +261,10 @@ pub(crate) struct WhichParked {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    pub(crate) command: Option<BenchCommand>,
     /// How many settlements.
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     pub(crate) events: u32,
@@ -274,6 +277,22 @@ pub(crate) struct Bench {
     /// Collect from so many members, and say how many a second; 0 for none.
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) collections: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Measure events per second over HTTP against the same without, the time of an acknowledgement, and the server's memory.
+    Serve(BenchServe),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchServe {
+    /// How many events come in as fast as the server takes them.
+    #[arg(long, default_value_t = 40_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    pub(crate) events: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where debits go.

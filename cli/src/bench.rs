@@ -6,6 +6,7 @@
 #![allow(clippy::float_arithmetic)] // Rates and ratios, not money.
 
 mod baseline;
+mod serve;
 mod workload;
 
 use dues_processors::ach_handler::AchHandler;
@@ -20,7 +21,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::args::Bench;
+use crate::args::{Bench, BenchCommand};
 use crate::clock::Simulated;
 use crate::collect::collect;
 use crate::memory;
@@ -35,6 +36,9 @@ const SHARDS: usize = 6;
 const ROUNDS: u32 = 4;
 
 pub(crate) async fn run(data: &Path, args: &Bench) -> Result<(), Error> {
+    if let Some(BenchCommand::Serve(args)) = &args.command {
+        return serve::run(data, args).await;
+    }
     let folder = Folder::new(data)?;
     let fresh = measure(&folder.0.join("fresh"), args.events, 0, args.json).await?;
     let large = match args.rows {

@@ -45,9 +45,12 @@ use dues_processors::collections::commands::Command as Action;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// More than small machines have cores: the system shares those out between handlers that have much to compute and requests that need a moment.
+const WORKERS: usize = 4;
+
 fn main() -> ExitCode {
     let args = Args::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return output::failed(&error.into()),
     };

@@ -15,12 +15,12 @@ const BATCH: usize = 500;
 
 /// Does what follows from every change that was made since the last time, also by others.
 pub(crate) async fn project(store: &Store<Embedded>) -> Result<(), Error> {
-    project_while(store, |_| true).await
+    project_while(store, BATCH, |_| true).await
 }
 
-/// The same, telling after each batch what became of it, and only for as long as it is told to go on.
-pub(crate) async fn project_while(store: &Store<Embedded>, goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
-    follow(&projector(store)?, PROJECTOR, BATCH, goes_on).await
+/// The same in batches of so many, telling after each what became of it, and only for as long as it is told to go on.
+pub(crate) async fn project_while(store: &Store<Embedded>, batch: usize, goes_on: impl FnMut(&Counts) -> bool) -> Result<(), Error> {
+    follow(&projector(store)?, PROJECTOR, batch, goes_on).await
 }
 
 /// The projector of this program.

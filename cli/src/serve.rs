@@ -84,7 +84,11 @@ async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, s
     // The room is never closed.
     while let Ok(place) = room.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((client, _)) => drop(tokio::spawn(serve(client, app.clone(), place, stopping.clone()))),
+            Ok((client, _)) => {
+                // Answers are small and whole: none waits for another. A client that is gone already is found out later.
+                let _ = client.set_nodelay(true);
+                drop(tokio::spawn(serve(client, app.clone(), place, stopping.clone())));
+            }
             Err(error) => {
                 eprintln!("a connection could not be accepted: {error}");
                 app.store.clock.sleep(PAUSE).await;

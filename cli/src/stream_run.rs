@@ -20,13 +20,19 @@ pub(crate) struct StreamRun {
     stream: String,
     at: u64,
     tries: u32,
+    batch: usize,
 }
 
 impl StreamRun {
     /// From where the stream's handler stopped last.
     pub(crate) fn new(context: Context<Embedded>, stream: &str) -> Result<Self, Error> {
         let at = context.store.engine.checkpoint(stream, stream)?;
-        Ok(Self { context, stream: stream.to_owned(), at, tries: 0 })
+        Ok(Self { context, stream: stream.to_owned(), at, tries: 0, batch: BATCH })
+    }
+
+    /// With so many records in a batch at the most.
+    pub(crate) fn in_batches_of(self, batch: usize) -> Self {
+        Self { batch, ..self }
     }
 
     /// Forgets what was read and done more than a day ago: kept so long, as Kinesis would.
@@ -43,7 +49,7 @@ impl StreamRun {
         mut told: impl FnMut(&StreamRecord, Fate),
     ) -> Result<bool, Error> {
         let engine = self.context.store.engine.clone();
-        let records = engine.records(&self.stream, self.at, BATCH)?;
+        let records = engine.records(&self.stream, self.at, self.batch)?;
         if records.is_empty() {
             return Ok(false);
         }

@@ -25,7 +25,7 @@ use crate::table::Table;
 use dues_events::{Item, Value};
 use row::{IndexKey, Row};
 use transact::Step;
-use writer::{Fault, Job, Writer, job, store_error};
+use writer::{Fault, Job, Writer, job, nudge, store_error};
 
 pub use gauges::Backlog;
 pub use streams::{Change, StreamRecord};
@@ -55,9 +55,16 @@ pub struct Embedded {
 struct Shared {
     path: PathBuf,
     /// Taken when the engine closes.
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<Doors>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+}
+
+/// The ways to the writer.
+struct Doors {
+    usual: mpsc::Sender<Job>,
+    /// For writes whose acknowledgement somebody waits for.
+    urgent: mpsc::Sender<Job>,
 }
 
 /// The last one to go waits for the writer, which copies the log back: the next open has none to read.
@@ -95,20 +102,47 @@ impl Embedded {
             opened = open_writer(path);
         }
         let db = opened.map_err(doing)?;
-        let (jobs, queue) = mpsc::channel(WAITING);
+        let (usual, queue) = mpsc::channel(WAITING);
+        let (urgent, ahead) = mpsc::channel(WAITING);
         let writer = Writer::new(db);
-        let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue));
+        let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue, ahead));
         let thread = thread.map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
-        let shared = Shared { path: path.to_owned(), jobs: Some(jobs), writer: Some(thread), readers: Mutex::new(Vec::new()) };
+        let shared =
+            Shared { path: path.to_owned(), jobs: Some(Doors { usual, urgent }), writer: Some(thread), readers: Mutex::new(Vec::new()) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Has the writer do something, and waits until it is durable.
     async fn write<T: Send + 'static>(&self, work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static) -> Result<T, StoreError> {
-        let gone = || StoreError::Unavailable("the transaction was rolled back or the writer has stopped".into());
         let (job, answer) = job(work);
-        self.shared.jobs.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
+        self.doors()?.usual.send(job).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// The same, ahead of what waits.
+    async fn write_ahead<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (job, answer) = job(work);
+        let doors = self.doors()?;
+        doors.urgent.send(job).await.map_err(|_| gone())?;
+        // A writer that has no place for a nudge is awake.
+        let _ = doors.usual.try_send(nudge());
+        answer.await.map_err(|_| gone())?
+    }
+
+    fn doors(&self) -> Result<&Doors, StoreError> {
+        self.shared.jobs.as_ref().ok_or_else(gone)
+    }
+
+    /// Copies the log back into the file beside the writer, which does so itself once the log is long, and then has little left to copy: whoever waits
+    /// for an acknowledgement waits for that too. It takes as long as the disk does.
+    ///
+    /// # Errors
+    /// When the file could not be written.
+    pub fn copy_back(&self) -> Result<(), StoreError> {
+        self.read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?))
     }
 
     /// Reads on a connection of its own, beside the writer. Point reads take microseconds, so they run where they are asked for.
@@ -122,6 +156,10 @@ impl Embedded {
         self.shared.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(db);
         result
     }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the transaction was rolled back or the writer has stopped".into())
 }
 
 fn open_writer(path: &Path) -> Result<Connection, StoreError> {

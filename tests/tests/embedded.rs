@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use dues_events::{GoTime, Item, Record, Status, Value};
-use dues_store::embedded::Embedded;
+use dues_store::embedded::{Backlog, Embedded};
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
 use dues_store::{Condition, Edit, Engine as _, Key, Op, Transacted, Updated};
 use dues_tests::engines;
 use dues_tests::world::{context, deliver, dump, membership, monthly, payment, records, store, t};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[tokio::test]
 async fn every_change_of_the_primary_table_is_logged_with_both_images() {
@@ -39,6 +41,48 @@ async fn every_change_of_the_primary_table_is_logged_with_both_images() {
     assert_eq!(engine.changes(changes[2].seq, 100).unwrap(), [], "a write that changes nothing is no change");
     assert_eq!(engine.trim_changes(changes[1].seq).await.unwrap(), 2);
     assert_eq!(engine.changes(0, 100).unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_for_a_stream_go_ahead_of_the_writes_that_wait() {
+    const WRITES: usize = 10_000;
+    let (engine, _folder) = engines::embedded();
+    let at = t("2026-01-05T00:00:00Z");
+    let mut overtaken = 0;
+    // The machine may be so busy that the writes are done before anything can overtake them: then once more.
+    for round in 0..20 {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let write = |n: usize| {
+            let (engine, begun) = (engine.clone(), begun.clone());
+            tokio::spawn(async move {
+                let mut item = dues_events::Item::new();
+                item.set_text("user_id", format!("u-{round}-{n}"));
+                item.set_text("last_run_date", "2026-01-05T00:00:00Z");
+                begun.fetch_add(1, Ordering::Relaxed);
+                engine.put(&HISTORY, item, Condition::Always).await.unwrap();
+            })
+        };
+        let writes: Vec<_> = (0..WRITES).map(write).collect();
+        while begun.load(Ordering::Relaxed) < WRITES {
+            tokio::task::yield_now().await;
+        }
+        engine.append("s", at, vec![("k".into(), b"x".to_vec())]).await.unwrap();
+        overtaken = engine.waiting();
+        for write in writes {
+            write.await.unwrap();
+        }
+        assert_eq!((engine.waiting(), engine.records("s", 0, 100).unwrap().len()), (0, round + 1));
+        if overtaken > 100 {
+            break;
+        }
+    }
+    assert!(overtaken > 100, "{overtaken} writes that came before it still waited");
+    engine.copy_back().unwrap();
+    assert_eq!(
+        engine.backlog("c", "s", 1).unwrap(),
+        Backlog { records: 1, since_millis: Some(at.timestamp_millis()) },
+        "counted up to a limit"
+    );
 }
 
 #[tokio::test]

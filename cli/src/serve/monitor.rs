@@ -127,6 +127,11 @@ impl Monitor {
         Err(Busy { why: format!("{records} records of {stream} wait to be processed, the most is {}", self.most_backlog), retry_after: 5 })
     }
 
+    /// Whether records of any stream wait to be processed.
+    pub(super) fn records_wait(&self) -> bool {
+        self.with(|known| known.lags.iter().any(|(stream, lag)| *stream != CHANGES && lag.records > 0))
+    }
+
     /// Records came onto a stream.
     pub(super) fn came(&self, stream: &str, records: u64) {
         self.with(|known| {

@@ -21,10 +21,15 @@ use crate::projector_run::project_while;
 use crate::settings;
 use crate::stream_run::StreamRun;
 
-/// How many users of a stream are worked on at once.
-const PARALLEL: usize = 256;
+/// How many records of a stream, and changes of the tables, are worked on at once: their decoding must not keep requests waiting.
+const BATCH: usize = 500;
+const CHANGES_BATCH: usize = 100;
+/// While records wait, what follows from changes rests for so many times as long as it has worked: records are what somebody waits for.
+const RESPITE: u32 = 2;
 /// How often to look for what another program has appended; nothing tells of that.
 const LOOK: Duration = Duration::from_millis(200);
+/// How often the store's log is copied back: oftener, and pages that change often are copied too often; seldomer, and the writer has to.
+const COPY: Duration = Duration::from_secs(1);
 /// The pause after a stream failed, beside those that the batch has had already.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often records that are done with are forgotten.
@@ -37,12 +42,13 @@ pub(super) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<
     for stream in STREAMS {
         // Nothing is missing on a stream that is in this file: what came too early waits among the parked ones.
         let context =
-            Context { hold: TimeDelta::zero(), parallel: PARALLEL, read_models: read_models.clone(), ..Context::new(app.store.clone()) };
+            Context { hold: TimeDelta::zero(), parallel: BATCH, read_models: read_models.clone(), ..Context::new(app.store.clone()) };
         let lane = Lane { context, stream, monitor: app.monitor.clone(), appended: app.appended(), stopping: stopping.clone() };
         tasks.spawn(lane.run());
     }
     tasks.spawn(keep_projecting(app.store.clone(), app.monitor.clone(), stopping.clone()));
     tasks.spawn(keep_feeding(app.store.clone(), stopping.clone()));
+    tasks.spawn(copy_back(app.store.clone(), stopping.clone()));
     let (monitor, stopping) = (app.monitor.clone(), stopping.clone());
     tasks.spawn(async move { monitor.watch(stopping).await });
     Ok(tasks)
@@ -51,16 +57,19 @@ pub(super) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<
 /// Does what follows from the changes of the tables, until the program stops.
 async fn keep_projecting(store: Store<Embedded>, monitor: Arc<Monitor>, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
-        let projected = project_while(&store, |counts| {
+        let begun = store.clock.uptime();
+        let projected = project_while(&store, CHANGES_BATCH, |counts| {
             monitor.went(CHANGES, counts);
-            !*stopping.borrow()
+            !*stopping.borrow() && !monitor.records_wait()
         });
         let projected = projected.await;
         match &projected {
             Ok(()) => monitor.recovered(CHANGES),
             Err(error) => monitor.trouble(CHANGES, error),
         }
-        rest(&store, "what follows from changes", projected, &mut stopping).await;
+        // Records that wait go first: what follows from them can come later.
+        let look = if monitor.records_wait() { (store.clock.uptime() - begun) * RESPITE } else { LOOK };
+        rest(&store, "what follows from changes", projected, look, &mut stopping).await;
     }
 }
 
@@ -74,14 +83,14 @@ async fn keep_feeding(store: Store<Embedded>, mut stopping: watch::Receiver<bool
             fed = streams.tidy().await;
             tidied = Some(store.clock.uptime());
         }
-        rest(&store, "telling others of changes", fed, &mut stopping).await;
+        rest(&store, "telling others of changes", fed, LOOK, &mut stopping).await;
     }
 }
 
 /// Waits before the next look, longer when something went wrong.
-async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, stopping: &mut watch::Receiver<bool>) {
+async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, look: Duration, stopping: &mut watch::Receiver<bool>) {
     let pause = match done {
-        Ok(()) => LOOK,
+        Ok(()) => look,
         Err(error) => {
             eprintln!("{what}: {error}; trying again soon, nothing is lost");
             PAUSE
@@ -90,6 +99,19 @@ async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, stop
     tokio::select! {
         () = store.clock.sleep(pause) => {}
         () = told(stopping) => {}
+    }
+}
+
+/// Copies the store's log back while the writer works, until the program stops.
+async fn copy_back(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+    while !*stopping.borrow() {
+        let engine = store.engine.clone();
+        // What could not be copied is copied the next time, or by the writer.
+        let _ = tokio::task::spawn_blocking(move || engine.copy_back()).await;
+        tokio::select! {
+            () = store.clock.sleep(COPY) => {}
+            () = told(&mut stopping) => {}
+        }
     }
 }
 
@@ -115,7 +137,7 @@ impl Lane {
     /// Processes what is there and what comes, until the program stops.
     async fn follow(&mut self) -> Result<(), Error> {
         let clock = self.context.store.clock.clone();
-        let mut run = StreamRun::new(self.context.clone(), self.stream)?;
+        let mut run = StreamRun::new(self.context.clone(), self.stream)?.in_batches_of(BATCH);
         let (mut tidied, mut released, mut worked) = (None, clock.uptime(), false);
         while !*self.stopping.borrow() {
             if tidied.is_none_or(|at| clock.uptime() - at >= TIDY) {

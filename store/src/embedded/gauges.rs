@@ -1,8 +1,9 @@
 //! How far behind things are: what a server tells of itself, and by which it refuses more.
 
 use rusqlite::{OptionalExtension as _, params};
+use tokio::sync::mpsc::Sender;
 
-use super::{Embedded, WAITING, schema};
+use super::{Embedded, Job, WAITING, schema};
 use crate::engine::StoreError;
 use crate::parked::PARTS;
 use crate::table::PARKED;
@@ -23,7 +24,8 @@ impl Embedded {
     /// How many writes wait for the writer.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.shared.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity())
+        let waiting = |jobs: &Sender<Job>| jobs.max_capacity() - jobs.capacity();
+        self.shared.jobs.as_ref().map_or(0, |doors| waiting(&doors.usual) + waiting(&doors.urgent))
     }
 
     /// What a consumer of a stream has still to read; counting ends at `most`.

@@ -34,13 +34,13 @@ pub struct Change {
 }
 
 impl Embedded {
-    /// Appends records to a stream; they are durable when this returns. Gives the sequence number of the last.
+    /// Appends records to a stream, ahead of other writes; they are durable when this returns. Gives the sequence number of the last.
     ///
     /// # Errors
     /// When they could not be written.
     pub async fn append(&self, stream: &str, at: Time, records: Vec<(String, Vec<u8>)>) -> Result<u64, StoreError> {
         let stream = stream.to_owned();
-        self.write(move |writer| writer.append(&stream, at.timestamp_millis(), &records)).await
+        self.write_ahead(move |writer| writer.append(&stream, at.timestamp_millis(), &records)).await
     }
 
     /// The records after a place.

@@ -3,12 +3,14 @@
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::codec::Damaged;
 use super::row::{IndexKey, Row, edit, holds, item};
 use super::schema::Statements;
+use crate::clock::{Clock as _, SystemClock};
 use crate::engine::{Condition, Edit, Key, StoreError, Updated, Written};
 use crate::table::{self, Table};
 
@@ -16,6 +18,8 @@ use crate::table::{self, Table};
 const GROUP: usize = 4096;
 /// How long no new operation has to come before a group is closed.
 const LULL: Duration = Duration::from_micros(200);
+/// How long a transaction that others wait for goes on at the least: so long that its fsync is worth it.
+const SHORTEST: Duration = Duration::from_millis(5);
 
 /// Something for the writer to do. It does its work inside the transaction and leaves an answer, which is given once the transaction is durable,
 /// or told why it is not.
@@ -83,31 +87,46 @@ impl Writer {
         Self { db, statements: table::EMBEDDED.iter().map(|table| Statements::of(table)).collect() }
     }
 
-    /// Runs until every sender is gone.
-    pub(crate) fn run(self, mut jobs: mpsc::Receiver<Job>) {
-        let mut group = Vec::with_capacity(GROUP);
-        while let Some(first) = jobs.blocking_recv() {
-            group.push(first);
+    /// Runs until every sender is gone. What is urgent goes first, and a transaction that it waits for is cut short: somebody is waiting for an
+    /// acknowledgement, while the rest are our own handlers, which have many writes under way.
+    pub(crate) fn run(self, mut jobs: mpsc::Receiver<Job>, mut urgent: mpsc::Receiver<Job>) {
+        let mut group = VecDeque::with_capacity(GROUP);
+        loop {
+            while let Ok(job) = urgent.try_recv() {
+                group.push_front(job);
+            }
+            if group.is_empty() {
+                let Some(first) = jobs.blocking_recv() else { break };
+                group.push_back(first);
+                // It may be the sign that there is an urgent one.
+                continue;
+            }
             gather(&mut group, &mut jobs);
-            self.commit(group.drain(..));
+            self.commit(&mut group, || !urgent.is_empty());
         }
         // Leaves the file without a log to replay; a failure only means that the next open does it.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
-    /// One transaction. If it fails, nobody's write has happened, and everybody is told so.
-    fn commit(&self, jobs: impl Iterator<Item = Job>) {
+    /// One transaction of as many of these as it takes. If it fails, nobody's write in it has happened, and everybody is told so.
+    fn commit(&self, jobs: &mut VecDeque<Job>, is_awaited: impl Fn() -> bool) {
         let mut answers = Vec::new();
+        let begun = SystemClock.uptime();
         let result = self.db.execute_batch("BEGIN IMMEDIATE").and_then(|()| {
-            for job in jobs {
+            while let Some(job) = jobs.pop_front() {
                 let (result, answer) = job(self);
                 answers.push(answer);
                 result?;
+                if is_awaited() && SystemClock.uptime() - begun >= SHORTEST {
+                    break;
+                }
             }
             self.db.execute_batch("COMMIT")
         });
         let committed = result.map_err(|error| {
             let _ = self.db.execute_batch("ROLLBACK");
+            // They would meet the same, and are answered by not being there.
+            jobs.clear();
             store_error(&error)
         });
         answers.into_iter().for_each(|answer| answer(committed.clone()));
@@ -261,15 +280,20 @@ pub(super) fn refused(table: &'static Table, key: &Key, there: Option<&[u8]>) ->
     Ok(Written::Refused(image.transpose().map_err(Fault::Own)?.map(Box::new)))
 }
 
+/// A job that does nothing: wakes a writer that waits for the usual ones, so that it looks for urgent ones.
+pub(crate) fn nudge() -> Job {
+    Box::new(|_| (Ok(()), Box::new(drop)))
+}
+
 /// Fills a group with what waits. Where there are several, more are on their way: those are waited for until none comes in the pause that a
 /// sleeping thread takes, a small part of what the fsync takes that they then share. A caller that is alone is not kept waiting.
-fn gather(group: &mut Vec<Job>, jobs: &mut mpsc::Receiver<Job>) {
+fn gather(group: &mut VecDeque<Job>, jobs: &mut mpsc::Receiver<Job>) {
     loop {
         let before = group.len();
         while group.len() < GROUP
             && let Ok(job) = jobs.try_recv()
         {
-            group.push(job);
+            group.push_back(job);
         }
         if group.len() == before || group.len() == GROUP {
             return;

@@ -30,3 +30,20 @@ fn the_benchmark_leaves_the_data_beside_it_alone() {
     left.retain(|name| !name.starts_with("dues.db"));
     assert!(left.is_empty(), "{left:?} was left behind");
 }
+
+#[test]
+fn the_benchmark_of_the_server_measures_both_sides_in_one_run() {
+    let _alone = alone();
+    let dues = Dues::new();
+    let told = dues.json(&["bench", "serve", "--events", "10000"]);
+    let number = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{name} is missing in {told}"));
+    // Loose guards: machines are noisy, and other tests run beside this one. What must hold is measured by hand, on a quiet one.
+    assert!(number("bench_events_per_s") > 100.0 && number("share") > 0.2, "{told}");
+    assert!(number("acknowledged_p50_ms") > 0.0 && number("acknowledged_p99_ms") < 1000.0, "{told}");
+    assert!(number("acknowledged_p50_ms") <= number("acknowledged_p99_ms"), "{told}");
+    let memory = told["memory_mb"].as_array().unwrap();
+    assert_eq!(memory.len(), 11, "at the start and after each tenth");
+    assert!(number("peak_memory_mb") > 0.0 && number("peak_memory_mb") < 300.0, "{told}");
+    assert_eq!(told["refused"], 0);
+    assert!(!dues.data().exists(), "the folder of the measurement was left behind");
+}
