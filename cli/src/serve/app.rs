@@ -4,7 +4,7 @@ use dues_processors::api::{self, Api, Response};
 use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
@@ -57,10 +57,10 @@ impl App {
     /// Answers a request: the console's pages themselves, and everything else in JSON.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> hyper::Response<console::Body> {
         if !console::owns(request.uri().path()) {
-            return self.answer_json(request).await.map(Either::Left);
+            return self.answer_json(request).await.map(BodyExt::boxed_unsync);
         }
         if let Err(why) = guard::local(request.headers()) {
-            return written(Response::error(403, "not_local", why)).map(Either::Left);
+            return written(Response::error(403, "not_local", why)).map(BodyExt::boxed_unsync);
         }
         // No page and no button sends a body.
         let asked = Asked { method: request.method(), path: request.uri().path(), query: request.uri().query().unwrap_or_default() };
