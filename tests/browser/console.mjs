@@ -38,6 +38,27 @@ const fits = async (page) => {
 /** How light a colour is that a browser computed. */
 const light = (colour) => Math.max(...colour.match(/\d+/g).slice(0, 3).map(Number));
 
+/** Texts that stand out too little from what is behind them: below 4.5 to 1, as WCAG counts it. */
+const pale = () => {
+  const paint = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  const seen = (colours) => {
+    for (const colour of colours) (paint.fillStyle = colour), paint.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = new Set();
+  for (const element of document.querySelectorAll("body *:not(svg *)")) {
+    const says = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!says || !element.checkVisibility() || getComputedStyle(element).clipPath !== "none") continue;
+    const behind = [];
+    for (let at = element; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+    const [back, front] = [seen(behind), seen([...behind, getComputedStyle(element).color])];
+    const ratio = (Math.max(back, front) + 0.05) / (Math.min(back, front) + 0.05);
+    if (ratio < 4.5) found.add(`${element.tagName}.${element.className} "${element.textContent.trim().slice(0, 20)}": ${ratio.toFixed(2)}`);
+  }
+  return [...found];
+};
+
 const scenarios = {
   async overview() {
     const page = await open("/");
@@ -62,6 +83,7 @@ const scenarios = {
         const page = await open(path, { colorScheme: scheme });
         const [back, front] = await page.evaluate(() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]);
         assert.equal(light(back) > light(front), scheme === "light", `${path} in ${scheme}: ${front} on ${back}`);
+        assert.deepEqual(await page.evaluate(pale), [], `${path} in ${scheme}: texts that can hardly be read`);
         await shot(page, `${path.replace(given.user, "").replaceAll("/", "-").replace(/^-+|-+$/g, "") || "overview"}-${scheme}`);
         await page.context().close();
       }

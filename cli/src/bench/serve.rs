@@ -26,9 +26,9 @@ use tokio::net::TcpStream;
 use super::workload::{self, Fill};
 use super::{Folder, measure};
 use crate::args::BenchServe;
+use crate::follow::PROJECTOR;
 use crate::memory;
 use crate::output::{self, Error};
-use crate::projector_run::CONSUMER;
 
 /// How many clients there are.
 const CLIENTS: u32 = 50;
@@ -58,7 +58,7 @@ pub(crate) async fn run(data: &Path, args: &BenchServe) -> Result<(), Error> {
 async fn filled(folder: &Path, members: u32) -> Result<Store<Embedded>, Error> {
     let store = output::open(folder)?;
     workload::fill(&store, 0..members, Fill::Sent).await?;
-    store.engine.set_checkpoint(CONSUMER, CHANGES, store.engine.last_change()?).await?;
+    store.engine.set_checkpoint(PROJECTOR, CHANGES, store.engine.last_change()?).await?;
     Ok(store)
 }
 
@@ -180,7 +180,7 @@ struct Flood {
 async fn flood(server: &Server, store: &Store<Embedded>, events: u32) -> Result<Flood, Error> {
     let (next, refused) = (AtomicU32::new(0), AtomicU64::new(0));
     let engine = &store.engine;
-    let followed_before = engine.checkpoint(CONSUMER, CHANGES)?;
+    let followed_before = engine.checkpoint(PROJECTOR, CHANGES)?;
     let mut clients = clients(server).await?;
     let start = Instant::now();
     let sending = try_join_all(clients.iter_mut().map(async |client| {
@@ -209,7 +209,7 @@ async fn flood(server: &Server, store: &Store<Embedded>, events: u32) -> Result<
     };
     let (_, memory) = tokio::try_join!(sending, watching)?;
     let spent = start.elapsed();
-    let followed = engine.checkpoint(CONSUMER, CHANGES)?;
+    let followed = engine.checkpoint(PROJECTOR, CHANGES)?;
     Ok(Flood {
         per_s: f64::from(events) / spent.as_secs_f64(),
         refused: refused.into_inner(),

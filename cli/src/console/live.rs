@@ -1,7 +1,8 @@
 //! What happens, as server-sent events: one message a second while somebody listens, the same for all.
 
-use futures::stream::{BoxStream, StreamExt as _, unfold};
-use http_body_util::{Either, Full, StreamBody};
+use futures::stream::unfold;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::StatusCode;
 use hyper::body::{Bytes, Frame};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use dues_events::record::Status;
 const MOST: usize = 64;
 
 /// An answer's body: a whole page, or events without an end.
-pub(crate) type Body = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Tells a listener of everything that is published, until it goes or the program stops.
 pub(super) fn stream(watch: &Watch) -> hyper::Response<Body> {
@@ -34,9 +35,9 @@ pub(super) fn stream(watch: &Watch) -> hyper::Response<Body> {
         }
         let data = message(&told.borrow_and_update());
         let event = Frame::data(Bytes::from(format!("data: {data}\n\n")));
-        Some((Ok(event), (listener, told, stopping, false)))
+        Some((Ok::<_, Infallible>(event), (listener, told, stopping, false)))
     });
-    headed(StatusCode::OK, "text/event-stream", Either::Right(StreamBody::new(events.boxed())))
+    headed(StatusCode::OK, "text/event-stream", StreamBody::new(events).boxed_unsync())
 }
 
 /// What a page needs to bring itself up to date: texts by the name of their place, and the rest as numbers.

@@ -77,7 +77,7 @@ impl Member {
         let since =
             story.records.iter().filter_map(Record::since).min().map_or(String::new(), |since| format!("member since {}", day(since)));
         let mut html = Html::of(
-            "<p class=\"state-line\">{} <span class=\"chip tier\">{}</span> <span>{}</span> <span>{}</span></p>",
+            "<p class=\"state-line\"><span>Membership</span> {} <span>tier</span> <span class=\"chip tier\">{}</span> <span>{}</span> <span>{}</span></p>",
             &[&named_chip(membership_status(&story.records)), &self.told.access.tier, &since, &count(story.beats.len() as u64, "event")],
         );
         html.put("<div class=\"columns-2\"><div>", &[]);

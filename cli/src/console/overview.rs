@@ -104,7 +104,7 @@ fn figures(known: &Snapshot) -> Html {
     }
     html.put(
         "<div class=\"figure\"><dt>Recovered</dt><dd><b data-live=\"recovered\">{}</b><small>paid later</small></dd></div>\
-         <div class=\"figure\"><dt>Barred</dt><dd><b data-live=\"barred\">{}</b><small>no more debits</small></dd></div>\
+         <div class=\"figure\"><dt>Barred</dt><dd><b data-live=\"barred\">{}</b><small>no debits</small></dd></div>\
          <div class=\"figure\"><dt>Parked</dt><dd><b data-live=\"parked\">{}</b><small><a href=\"/console/parked\">see why</a></small></dd></div>\
          <div class=\"figure\"><dt>Events</dt><dd><b><span data-live=\"events_s\">{}</span>/s</b><small><span data-live=\"changes_s\">{}</span> changes/s</small></dd></div>",
         &[

@@ -1,6 +1,6 @@
 //! The frame of every page, and the headers that keep it safe.
 
-use http_body_util::{Either, Full};
+use http_body_util::{BodyExt as _, Full};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{
@@ -109,7 +109,7 @@ pub(super) fn redirect(path: &str) -> hyper::Response<Body> {
 
 /// An answer that is there whole.
 pub(super) fn answer_with(status: StatusCode, kind: &'static str, body: Full<Bytes>) -> hyper::Response<Body> {
-    headed(status, kind, Either::Left(body))
+    headed(status, kind, body.boxed_unsync())
 }
 
 /// An answer with the headers that all of them have.

@@ -5,7 +5,7 @@ use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
@@ -106,10 +106,7 @@ impl App {
         if console::owns(path) {
             // No page and no button sends a body.
             let asked = Asked { method: &head.method, path, query: head.uri.query().unwrap_or_default() };
-            return self.console.answer(asked).await.map(|body| match body {
-                Either::Left(page) => UnsyncBoxBody::new(page),
-                Either::Right(live) => UnsyncBoxBody::new(live),
-            });
+            return self.console.answer(asked).await;
         }
         match path {
             READY => written(match only(&head, &Method::GET) {

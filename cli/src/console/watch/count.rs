@@ -24,7 +24,7 @@ use crate::follow::PROJECTOR;
 const CHANGES: usize = 1000;
 const ROWS: u32 = 5000;
 /// After so many records the first count says how far it is.
-const TOLD: u64 = 20_000;
+const TOLD: u64 = 2000;
 /// How many transitions are remembered, and how far back the log is read for the first of them.
 const MOVES: usize = 12;
 const BACK: u64 = 400;
