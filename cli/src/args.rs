@@ -22,7 +22,7 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "Examples:
-  dues demo                                          half a year of a made-up company, in seconds
+  dues demo                                          half a year of a made-up company, and the console to look at it
   dues ingest --stream memberships members.ndjson    read membership changes from a file
   dues ingest --stream site-payments -               read settlements from standard input
   dues ingest --stream stripe events.ndjson          read Stripe's events, in any order
@@ -47,7 +47,7 @@ Exit codes: 0 done (records that had to be parked are counted, not an error), 1 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run months of a made-up company through the real handlers, and sum up.
+    /// Run months of a made-up company through the real handlers, sum up, and serve the console.
     Demo(Demo),
     /// Read records (NDJSON, one JSON object a line) onto a stream and process them.
     Ingest(Ingest),
@@ -111,6 +111,12 @@ pub(crate) struct Demo {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit after the summary, instead of serving the console.
+    #[arg(long)]
+    pub(crate) headless: bool,
+    /// The port of the console; another one when it is taken.
+    #[arg(long, default_value_t = 8787, value_name = "PORT")]
+    pub(crate) port: u16,
 }
 
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,7 @@ mod company;
 mod customers;
 
 use chrono::TimeDelta;
+use clap::Parser as _;
 use dues_events::credits::{MOVEMENT_TYPE, Movement};
 use dues_events::entitled::PASS_KIND;
 use dues_events::record::{Record, Status};
@@ -23,7 +24,7 @@ use dues_store::embedded::Embedded;
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::{BILLING_ACTIVITY, GG_CORE, Table};
 use dues_store::usage::count::Counted;
-use dues_store::{Engine as _, Store};
+use dues_store::{Clock as _, Engine as _, Store};
 use futures::stream::{StreamExt as _, iter};
 use rust_decimal::Decimal;
 use serde_json::json;
@@ -31,12 +32,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::args::Demo;
+use crate::args::{Args, Command, Demo};
 use crate::clock::Simulated;
 use crate::collect::collect;
 use crate::follow::catch_up;
 use crate::outgoing::LocalStreams;
 use crate::output::{self, Error};
+use crate::serve;
 use crate::settings;
 use apps::Apps;
 use company::{Company, Stream};
@@ -76,7 +78,22 @@ pub(crate) async fn run(data: &Path, args: &Demo) -> Result<(), Error> {
     let spent = start.elapsed();
     let sums = sum_up(&year.context.store).await?;
     bar.finish_and_clear();
-    report(args, &folder, &sums, &year, spent)
+    report(args, &folder, &sums, &year, spent)?;
+    if args.json || args.headless {
+        return Ok(());
+    }
+    drop(year);
+    serve(&folder, args.port, clock.now()).await
+}
+
+/// Serves the console, in a time that goes on where the months have ended. No job runs: nobody would deliver what it sends.
+async fn serve(folder: &Path, port: u16, end: Time) -> Result<(), Error> {
+    let free = std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let port = if free { port } else { 0 }.to_string();
+    let asked = Args::try_parse_from(["dues", "serve", "--host", "127.0.0.1", "--schedule", "off", "--port", &port]);
+    let Ok(Args { command: Command::Serve(args), .. }) = asked else { return Err(Error::Said("the console cannot be served".into())) };
+    output::text("\nThe console, until you press Ctrl-C:")?;
+    serve::run_by(crate::clock::clock(Some(end)), folder, &args).await
 }
 
 /// A company, and all that works for it.

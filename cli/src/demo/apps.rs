@@ -26,10 +26,10 @@ impl Apps {
         format!("member-{:06}", self.die.u32(..self.members))
     }
 
-    /// Actions of a day, one in fifty members; some ask more often than their plan allows.
+    /// Actions of a day, of one in a hundred members; some ask more often than their plan allows.
     pub(super) fn actions(&mut self) -> Vec<Asked> {
         let mut actions = Vec::new();
-        for _ in 0..self.members.div_ceil(50) {
+        for _ in 0..self.members.div_ceil(100) {
             let user = self.member();
             let (feature, kind) = self.die.choice(FEATURES).unwrap_or(FEATURES[0]);
             for _ in 0..self.die.u8(1..5) {
@@ -44,7 +44,7 @@ impl Apps {
     /// Images that are made, tagged, reported and deleted.
     pub(super) fn images(&mut self, day: Time) -> Vec<String> {
         let mut events = Vec::new();
-        for _ in 0..self.members.div_ceil(100) {
+        for _ in 0..self.members.div_ceil(200) {
             let (user, image) = (self.member(), format!("00000000-0000-4000-8000-{:012}", self.die.u32(..self.members * 4)));
             let tags: Vec<&str> = (0..self.die.usize(1..4)).filter_map(|_| self.die.choice(TAGS)).collect();
             let saved = json!({"image_id": image, "user_id": user, "url": format!("https://cdn.example.com/{image}.jpg"), "tags": tags,
@@ -67,7 +67,7 @@ impl Apps {
     /// Documents that are uploaded and worked on, as S3 tells of them.
     pub(super) fn documents(&mut self, day: Time) -> Vec<String> {
         let mut events = Vec::new();
-        for _ in 0..self.members.div_ceil(200) {
+        for _ in 0..self.members.div_ceil(400) {
             let user = self.member();
             let file = format!("scan-{}.pdf", day.format("%Y%m%d"));
             let done = self.die.u8(..5) > 0;

@@ -8,7 +8,7 @@ use crate::run::{Dues, assert_says, program};
 /// A small company with a past: dues that were paid and came back, Stripe's events, credits, something parked.
 fn company() -> Dues {
     let dues = Dues::new();
-    dues.ok(&["demo", "--members", "40", "--months", "2"]);
+    dues.ok(&["demo", "--members", "40", "--months", "2", "--headless"]);
     dues
 }
 
