@@ -21,9 +21,10 @@ use futures::stream::{FuturesUnordered, StreamExt as _, iter};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 
-use crate::batch::{Fate, Incoming, Report, park_as};
+use crate::batch::{Fate, Incoming, Report, guarded, park_as};
 use crate::changes::{Change, DynamoStreamEvent, Read, sequence};
 use crate::groups::{Directory, GroupNames, Limiter};
+use crate::kinesis::milliseconds;
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
 
@@ -73,7 +74,11 @@ impl<E: Engine, D: Directory> Projector<E, D> {
                 lanes.entry(user).or_default().push((place, change, work));
             }
         }
-        let lanes: Vec<_> = lanes.into_iter().map(|(user, lane)| self.run_lane(user, lane)).collect();
+        let guarded = lanes.into_iter().map(|(user, lane)| {
+            let places = lane.iter().map(|(place, ..)| *place).collect();
+            guarded(places, self.run_lane(user, lane))
+        });
+        let lanes: Vec<_> = guarded.collect();
         let mut running = iter(lanes).buffer_unordered(self.parallel.max(1));
         while let Some(done) = running.next().await {
             for (place, fate) in done {
@@ -207,11 +212,12 @@ pub async fn projector<E: Engine, D: Directory>(projector: &Projector<E, D>, eve
     for (place, fate) in places.into_iter().zip(projector.project(&changes).await.fates) {
         fates[place] = fate;
     }
-    answer(&event, &Report { fates })
+    let lag = changes.iter().map(|change| change.arrived).min().map_or(0, |oldest| milliseconds(now - oldest));
+    answer(&event, &Report { fates }, lag)
 }
 
 /// Says in the log what became of the batch, and names to Lambda what has to come again.
-fn answer(event: &DynamoStreamEvent, report: &Report) -> DynamoDbEventResponse {
+fn answer(event: &DynamoStreamEvent, report: &Report, lag_ms: u64) -> DynamoDbEventResponse {
     let counts = report.counts();
     let mut response = DynamoDbEventResponse::default();
     if let Some(first) = report.first_failure() {
@@ -228,6 +234,7 @@ fn answer(event: &DynamoStreamEvent, report: &Report) -> DynamoDbEventResponse {
         skipped = counts.skipped,
         parked = counts.parked,
         failed = counts.failed,
+        lag_ms,
         "changes"
     );
     response
