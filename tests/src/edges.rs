@@ -111,6 +111,11 @@ impl Meddler {
         client!(aws_sdk_cognitoidentityprovider, self, account, RetryConfig::standard())
     }
 
+    /// The same for Secrets Manager.
+    pub fn secrets(&self, account: &str) -> aws_sdk_secretsmanager::Client {
+        client!(aws_sdk_secretsmanager, self, account, RetryConfig::disabled())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }

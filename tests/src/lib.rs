@@ -17,6 +17,7 @@ pub mod memory;
 pub mod ministack;
 pub mod payments;
 pub mod pool;
+pub mod recorder;
 pub mod stripe;
 pub mod world;
 

@@ -15,34 +15,14 @@ use dues_tests::dynoxide::{CallInfo, Fault};
 use dues_tests::engines::dynoxide;
 use dues_tests::faulty::Faulty;
 use dues_tests::memory::Memory;
+use dues_tests::recorder::kinesis_batch;
 use dues_tests::world::{Sent, Standing, context, deliver, dump, membership, monthly, payment, records, t};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A batch as Lambda delivers it. The data is base64, made here without a look at the crate that reads it.
+/// A batch as Lambda delivers it.
 fn batch(records: &[Value]) -> KinesisEvent {
-    let records: Vec<Value> = records
-        .iter()
-        .enumerate()
-        .map(|(n, record)| {
-            json!({"eventID": format!("shardId-000000000000:{n}"), "eventSource": "aws:kinesis", "eventVersion": "1.0", "eventName": "aws:kinesis:record",
-                "eventSourceARN": "arn:aws:kinesis:us-east-1:000000000000:stream/site-payments", "awsRegion": "us-east-1",
-                "kinesis": {"kinesisSchemaVersion": "1.0", "partitionKey": "u", "sequenceNumber": format!("4959{n:04}"), "data": base64(record.to_string().as_bytes()),
-                    "approximateArrivalTimestamp": 1_772_323_200.5}})
-        })
-        .collect();
-    serde_json::from_value(json!({"Records": records})).unwrap()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    bytes
-        .chunks(3)
-        .flat_map(|three| {
-            let number = three.iter().fold(0u32, |n, byte| n << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-            (0..4).map(move |n| if n <= three.len() { char::from(LETTERS[(number >> (18 - 6 * n) & 63) as usize]) } else { '=' })
-        })
-        .collect()
+    serde_json::from_value(kinesis_batch(records)).unwrap()
 }
 
 fn failed(response: &KinesisEventResponse) -> Vec<String> {

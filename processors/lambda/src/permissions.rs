@@ -26,6 +26,23 @@ pub enum Resource {
     GatewaySecret,
 }
 
+impl Resource {
+    /// Its name: a table by its own, an index behind its table's.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Table(table) => table.name.to_owned(),
+            Self::Index(table, index) => format!("{}/{}", table.name, index.name),
+            Self::Queue => "the queue".to_owned(),
+            Self::Inbox => "the inbox".to_owned(),
+            Self::Bus => "the bus".to_owned(),
+            Self::Pool => "the pool".to_owned(),
+            Self::StripeSecret => "Stripe's secret".to_owned(),
+            Self::GatewaySecret => "the gateway's secret".to_owned(),
+        }
+    }
+}
+
 /// Calls on one resource, as IAM names them. What DynamoDB does in a transaction goes by the names of its parts.
 pub type Permission = (Resource, &'static [&'static str]);
 
@@ -34,52 +51,47 @@ const QUERY: &str = "dynamodb:Query";
 const PUT: &str = "dynamodb:PutItem";
 const UPDATE: &str = "dynamodb:UpdateItem";
 const DELETE: &str = "dynamodb:DeleteItem";
-const CHECK: &str = "dynamodb:ConditionCheckItem";
 
 const BY_ID: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_SUBSCRIPTION);
 const BY_STATE: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_STATUS);
 
 /// The commit protocol: the user's records, history first, and what cannot happen is parked.
-const COMMITTING: [Permission; 3] = [
-    (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
-    (Resource::Table(&HISTORY), &[PUT, DELETE]),
-    (Resource::Table(&PARKED), &[PUT]),
-];
+const COMMITTING: [Permission; 3] =
+    [(Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]), (Resource::Table(&HISTORY), &[PUT, DELETE]), PARKING];
 
 /// The collections engine: also what a crash has left in history, the user's lock, and the payments service's token.
-const COLLECTING: [Permission; 5] = [
+const COLLECTING: [Permission; 4] = [
     (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
     (Resource::Table(&HISTORY), &[QUERY, PUT, DELETE]),
     (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
-    (Resource::Table(&PARKED), &[PUT]),
     (Resource::GatewaySecret, &["secretsmanager:GetSecretValue"]),
 ];
+const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
 
 /// The calls of a function.
 #[must_use]
 pub fn permissions(function: Function) -> Vec<Permission> {
     match function {
-        Function::AchHandler => [&COMMITTING[..], &[(BY_ID, &[QUERY])]].concat(),
+        Function::AchHandler => with(&COMMITTING, &[(BY_ID, &[QUERY])]),
         Function::Memberships => COMMITTING.to_vec(),
         Function::Stripe => vec![(Resource::Inbox, &["kinesis:PutRecord"]), (Resource::StripeSecret, &["secretsmanager:GetSecretValue"])],
         Function::StripeWorker => vec![
             (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT, UPDATE, DELETE]),
-            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE, DELETE, CHECK]),
+            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE, DELETE]),
             (Resource::Table(&PARKED), &[GET, PUT, DELETE]),
         ],
         Function::Projector => vec![
-            (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT, UPDATE, DELETE]),
-            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE, DELETE, CHECK]),
-            (Resource::Table(&PARKED), &[GET, PUT, DELETE]),
+            (Resource::Table(&ENTITLEMENTS), &[GET, PUT]),
+            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE]),
+            (Resource::Table(&PARKED), &[PUT, DELETE]),
             (
                 Resource::Pool,
                 &["cognito-idp:AdminListGroupsForUser", "cognito-idp:AdminAddUserToGroup", "cognito-idp:AdminRemoveUserFromGroup"],
             ),
         ],
         Function::CollectionsJob => vec![(BY_STATE, &[QUERY]), (Resource::Queue, &["sqs:SendMessage"])],
-        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker | Function::BatchWorker => {
-            COLLECTING.to_vec()
-        }
+        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => with(&COLLECTING, &[PARKING]),
+        Function::BatchWorker => with(&COLLECTING, &[PARKING, (BY_ID, &[QUERY])]),
         Function::NotifierScheduler => vec![
             (BY_STATE, &[QUERY]),
             (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
@@ -87,13 +99,13 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
             (Resource::Bus, &["events:PutEvents"]),
         ],
-        Function::Api => {
-            let entitlements: [Permission; 3] = [
-                (BY_ID, &[QUERY]),
-                (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT, UPDATE]),
-                (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE]),
-            ];
-            [&COLLECTING[..], &entitlements].concat()
-        }
+        Function::Api => with(
+            &COLLECTING,
+            &[(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])],
+        ),
     }
+}
+
+fn with(usual: &[Permission], more: &[Permission]) -> Vec<Permission> {
+    [usual, more].concat()
 }
