@@ -19,6 +19,7 @@ pub mod payments;
 pub mod pool;
 pub mod recorder;
 pub mod stripe;
+pub mod template;
 pub mod world;
 
 /// Runs clauses on SQLite, on DynamoDB in this process, and on maps.

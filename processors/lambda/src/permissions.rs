@@ -1,7 +1,10 @@
 //! What each function may do: the calls that it makes, and nothing else. The roles of the template are tested against this, and this against the calls
 //! that the functions really make (`tests/tests/permissions.rs`).
 
-use dues_store::table::{BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, LOCKS, PARKED, Table};
+use dues_processors::collections::batch_worker;
+use dues_processors::sqs::COLLECTIONS;
+use dues_processors::{ach_handler, memberships, stripe};
+use dues_store::table::{ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, LOCKS, PARKED, Table};
 
 use crate::function::Function;
 
@@ -103,6 +106,67 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             &COLLECTING,
             &[(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])],
         ),
+    }
+}
+
+/// What sets a function off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A Kinesis stream, by its name.
+    Stream(&'static str),
+    /// The changes of a table.
+    Changes(&'static Table),
+    /// A queue, by its name.
+    Queue(&'static str),
+    /// Events or a schedule: Lambda keeps them, tries them again, and hands on what fails for good.
+    Events,
+    /// Requests, whose caller waits for the answer.
+    Requests,
+}
+
+impl Source {
+    /// What Lambda itself does there with the function's role.
+    #[must_use]
+    pub fn actions(self) -> &'static [&'static str] {
+        match self {
+            Self::Stream(_) => &[
+                "kinesis:DescribeStream",
+                "kinesis:DescribeStreamSummary",
+                "kinesis:GetRecords",
+                "kinesis:GetShardIterator",
+                "kinesis:ListShards",
+            ],
+            Self::Changes(_) => &["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"],
+            Self::Queue(_) => &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+            Self::Events | Self::Requests => &[],
+        }
+    }
+
+    /// Whether what fails for good is handed on to the queue of failures; a queue has a dead-letter queue of its own.
+    #[must_use]
+    pub fn hands_on(self) -> bool {
+        match self {
+            Self::Stream(_) | Self::Changes(_) | Self::Events => true,
+            Self::Queue(_) | Self::Requests => false,
+        }
+    }
+}
+
+/// What sets each function off.
+#[must_use]
+pub fn sources(function: Function) -> Vec<Source> {
+    match function {
+        Function::AchHandler => vec![Source::Stream(ach_handler::STREAM)],
+        Function::Memberships => vec![Source::Stream(memberships::STREAM)],
+        Function::Stripe => vec![Source::Requests, Source::Events],
+        Function::StripeWorker => vec![Source::Stream(stripe::STREAM)],
+        Function::Projector => ALL.into_iter().filter(|table| table.stream).map(Source::Changes).collect(),
+        Function::CollectionsWorker => vec![Source::Queue(COLLECTIONS)],
+        Function::BatchWorker => vec![Source::Queue(batch_worker::QUEUE)],
+        Function::CollectionsJob | Function::NotifierScheduler | Function::WebhookWorker | Function::WebhookBalanceWorker => {
+            vec![Source::Events]
+        }
+        Function::Api => vec![Source::Requests],
     }
 }
 
