@@ -55,6 +55,7 @@ pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
 /// Stands between a client and ministack.
 #[derive(Clone)]
 pub struct Meddler {
+    endpoint: String,
     inner: SharedHttpClient,
     hook: Hook,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -66,7 +67,7 @@ macro_rules! client {
         let config = $sdk::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-central-1"))
-            .endpoint_url(endpoint())
+            .endpoint_url($connector.endpoint.as_str())
             .credentials_provider(credentials($account))
             .retry_config($retries)
             .http_client(SharedHttpClient::new($connector.clone()))
@@ -78,7 +79,13 @@ macro_rules! client {
 impl Meddler {
     /// One that does what the hook says.
     pub fn new(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Self {
-        Self { inner: aws_smithy_http_client::Builder::new().build_http(), hook: Arc::new(hook), asked: Arc::default() }
+        Self::at(endpoint(), hook)
+    }
+
+    /// One that stands before another ministack.
+    pub fn at(endpoint: &str, hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Self {
+        let inner = aws_smithy_http_client::Builder::new().build_http();
+        Self { endpoint: endpoint.to_owned(), inner, hook: Arc::new(hook), asked: Arc::default() }
     }
 
     /// The requests so far.

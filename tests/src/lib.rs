@@ -18,6 +18,7 @@ pub mod ministack;
 pub mod payments;
 pub mod pool;
 pub mod recorder;
+pub mod stack;
 pub mod stripe;
 pub mod template;
 pub mod world;

@@ -6,7 +6,30 @@ use dues_lambda::env::table_variable;
 use dues_lambda::permissions::{Permission, Resource, Source, permissions, sources};
 use dues_store::Table;
 use dues_store::table::{ALL, BILLING_ACTIVITY, HISTORY, Index, LOCKS};
+use serde_json::Value;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::ministack::python;
+
+/// Where the template is.
+pub fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../infra/template.yaml")
+}
+
+/// The template as it is written, and as CloudFormation gets it from the SAM translator, with the artifact at that place in S3.
+///
+/// # Panics
+/// The translator finds something wrong with it.
+pub fn translated(code: &str) -> (Value, Value) {
+    let script = include_str!("translate.py");
+    let output =
+        Command::new(python()).args(["-c", script]).arg(path()).arg(code).env("AWS_DEFAULT_REGION", "eu-central-1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut both: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (both["written"].take(), both["translated"].take())
+}
 
 /// Every part, by the name that its marks have.
 pub fn parts() -> Vec<(&'static str, String)> {
@@ -239,7 +262,7 @@ fn statement(actions: &[&str], resource: &str, condition: Option<String>) -> Str
 /// What a source is called in IAM, and the condition under which there is one.
 fn source_arn(source: Source) -> (String, Option<String>) {
     match source {
-        Source::Stream(name) if name == "stripe" => ("!GetAtt StripeStream.Arn".to_owned(), None),
+        Source::Stream(dues_processors::stripe::STREAM) => ("!GetAtt StripeStream.Arn".to_owned(), None),
         Source::Stream(name) => {
             let id = logical(name);
             (format!("!If [{id}IsOurs, !GetAtt {id}Stream.Arn, !Ref {id}StreamArn]"), None)
