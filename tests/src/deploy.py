@@ -35,7 +35,16 @@ template = asked["template"]
 alarms = [name for name, resource in template["Resources"].items() if resource["Type"] == "AWS::CloudWatch::Alarm" and "Metrics" in resource["Properties"]]
 for name in alarms:
     del template["Resources"][name]
-for resource in template["Resources"].values():
+for name, resource in template["Resources"].items():
+    for policy in resource["Properties"].get("Policies", []) if resource["Type"] == "AWS::IAM::Role" else []:
+        for statement in policy["PolicyDocument"]["Statement"]:
+            left = [action for action in statement.get("Action", []) if action != asked["without"]["action"]]
+            # ministack takes a statement without actions for one with all of them.
+            if name == asked["without"]["role"] and left:
+                statement["Action"] = left
+            # On AWS the right to send a message is the right to send several; ministack has a right of its own for that.
+            if statement.get("Action") == ["sqs:SendMessage"]:
+                statement["Action"].append("sqs:SendMessageBatch")
     if resource["Type"] == "AWS::Lambda::Function":
         resource["Properties"]["Code"] = {"S3Bucket": bucket, "S3Key": "bootstrap.zip"}
 s3.put_object(Bucket=bucket, Key="template.json", Body=json.dumps(template).encode())

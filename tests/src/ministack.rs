@@ -63,10 +63,10 @@ fn own() -> &'static Ministack {
     })
 }
 
-/// A ministack of one's own that asks IAM before it does anything.
-pub fn with_iam() -> Ministack {
+/// A ministack of one's own, for what needs settings or an account that others must not see.
+pub fn alone(name: &str, settings: &[(&str, &str)]) -> Ministack {
     let target = target_with_python();
-    match Ministack::start_with(&python_in(&target), &target.join("ministack-with-iam.log"), &[("AUTH", "true")]) {
+    match Ministack::start_with(&python_in(&target), &target.join(format!("ministack-{name}.log")), settings) {
         Ok(started) => started,
         Err(failure) => panic!("{failure}"),
     }

@@ -13,13 +13,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::edges::Meddler;
-use crate::ministack::{client_at, new_account, python, target_with_python};
+use crate::ministack::{client_at, python, target_with_python};
 use crate::payments::Payments;
 use crate::pool::nothing;
 use crate::template::translated;
 
 /// What Stripe signs with.
 pub const SIGNING_SECRET: &str = "whsec_deployed";
+/// Whose the stack is. Who does not sign is taken to be in this account, and so is Stripe.
+const ACCOUNT: &str = "000000000000";
 /// How long something may take to come about: a dozen processes share two cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -40,9 +42,14 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Deploys it, with its schedules off.
+    /// Deploys it on a ministack that has none, with its schedules off.
     pub async fn deploy(endpoint: &str) -> Self {
-        let (aws, account, payments) = (Meddler::at(endpoint, nothing), new_account(), Payments::start().await);
+        Self::deploy_without(endpoint, "", "").await
+    }
+
+    /// The same, with an action taken out of a role.
+    pub async fn deploy_without(endpoint: &str, role: &str, action: &str) -> Self {
+        let (aws, account, payments) = (Meddler::at(endpoint, nothing), ACCOUNT.to_owned(), Payments::start().await);
         let secret = async |name: &str, value: &str| {
             let made = aws.secrets(&account).create_secret().name(name).secret_string(value).send().await.unwrap();
             made.arn.unwrap()
@@ -51,7 +58,7 @@ impl Stack {
         let parameters = json!({"GatewayUrl": payments.base(), "GatewaySecretArn": secret("gateway", "token-1").await,
             "StripeSecretArn": secret("stripe", SIGNING_SECRET).await, "UserPoolId": pool, "Schedules": "DISABLED"});
         let asked = json!({"endpoint": endpoint, "key": account, "secret": "none", "stack": "dues", "artifact": artifact(),
-            "template": translated("s3://artifacts/bootstrap.zip").1, "parameters": parameters});
+            "template": translated("s3://artifacts/bootstrap.zip").1, "parameters": parameters, "without": {"role": role, "action": action}});
         let resources = tokio::task::spawn_blocking(move || deploy(&asked)).await.unwrap()["resources"].clone();
         let store = Store::new(Dynamo::new(client_at(endpoint, &account)), SystemClock::shared());
         Self { store, aws, account, pool, payments, endpoint: endpoint.to_owned(), resources }
@@ -82,8 +89,12 @@ impl Stack {
 
     /// Asks the API, without any authorisation, and gives status and body.
     pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
-        let path = format!("/_aws/execute-api/{}/$default{path}", self.named("Api"));
-        self.http(method, &path, headers, body).await
+        let host = format!("{}.execute-api.{}", self.named("Api"), self.address());
+        self.http(&host, method, path, headers, body).await
+    }
+
+    fn address(&self) -> &str {
+        self.endpoint.trim_start_matches("http://")
     }
 
     /// Calls a function, as a schedule would.
@@ -94,14 +105,13 @@ impl Stack {
             "AWS4-HMAC-SHA256 Credential={}/20260101/eu-central-1/lambda/aws4_request, SignedHeaders=host, Signature=0",
             self.account
         );
-        let (status, body) = self.http("POST", &path, &[("authorization", &credential)], &event.to_string()).await;
+        let (status, body) = self.http(self.address(), "POST", &path, &[("authorization", &credential)], &event.to_string()).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
-        let host = self.endpoint.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(host).await.unwrap();
+    async fn http(&self, host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(self.address()).await.unwrap();
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
         let request =

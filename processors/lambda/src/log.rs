@@ -37,6 +37,9 @@ pub const METRICS: [(&str, &str); 15] = [
 /// What the names of our crates start with, and the binary's.
 const OURS: [&str; 2] = ["dues", "bootstrap"];
 
+/// Who says again, at length, what has been said: that an invocation failed, or panicked.
+const TOLD: [&str; 1] = ["lambda_runtime::layers"];
+
 static REQUEST: RwLock<String> = RwLock::new(String::new());
 
 /// Says which invocation the lines from now on belong to.
@@ -65,9 +68,9 @@ struct Log<W> {
 impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
     /// What we say from INFO on, what others say from WARN on.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let ours = OURS.iter().any(|ours| metadata.target().starts_with(ours));
-        let least = if ours { Level::INFO } else { Level::WARN };
-        metadata.is_event() && *metadata.level() <= least
+        let is_of = |names: &[&str]| names.iter().any(|name| metadata.target().starts_with(name));
+        let least = if is_of(&OURS) { Level::INFO } else { Level::WARN };
+        metadata.is_event() && *metadata.level() <= least && !is_of(&TOLD)
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -196,6 +199,7 @@ mod tests {
             tracing::info!(target: "hyper", "a connection");
             tracing::debug!(target: "dues_store", "a detail");
             tracing::warn!(target: "aws_smithy_runtime", "a warning");
+            tracing::error!(target: "lambda_runtime::layers::panic", "the same again");
         });
         assert_eq!(lines.iter().map(|line| line["message"].as_str().unwrap()).collect::<Vec<_>>(), ["a warning"]);
     }
