@@ -47,7 +47,7 @@ async fn a_hundred_events_of_one_user_stay_in_order() {
     let context = context(engine.clone());
     deliver(&context, &[membership("m", "ACTIVATE", "u", "2026-01-05T00:00:00Z", monthly("2026-04-30"))], 1).await;
     let event = |n: u32| {
-        let (kind, at) = (if n % 2 == 0 { "PAUSE" } else { "UNPAUSE" }, format!("2026-02-01T00:{:02}:{:02}Z", n / 60, n % 60));
+        let (kind, at) = (if n.is_multiple_of(2) { "PAUSE" } else { "UNPAUSE" }, format!("2026-02-01T00:{:02}:{:02}Z", n / 60, n % 60));
         membership(&format!("e-{n:02}"), kind, "u", &at, json!({"pause_duration_months": 1})).1
     };
     let batch = serde_json::from_value(kinesis_batch(&(0..100).map(event).collect::<Vec<_>>())).unwrap();

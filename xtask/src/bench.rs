@@ -1,8 +1,8 @@
 //! `cargo xtask bench lambda`: how long the artifact takes from its start to its first request for an invocation, and how large it is.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::package::{megabytes, native};
@@ -57,16 +57,32 @@ fn first_request(workspace: &Workspace, handler: &str) -> Result<Duration> {
     command.env_clear().envs(SETTINGS).env("_HANDLER", handler).env("AWS_LAMBDA_RUNTIME_API", address.to_string());
     command.envs([("AWS_LAMBDA_FUNCTION_NAME", "f"), ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"), ("AWS_LAMBDA_FUNCTION_VERSION", "1")]);
     let started = Instant::now();
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().doing("start bootstrap")?;
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().doing("start bootstrap")?;
     let mut line = String::new();
-    let asked = listener.accept().and_then(|(stream, _)| BufReader::new(stream).read_line(&mut line));
+    let asked = knock(&listener, &mut child).and_then(|stream| BufReader::new(stream).read_line(&mut line).doing("hear from bootstrap"));
     let taken = started.elapsed();
     // It waits for an event that never comes.
     child.kill().and_then(|()| child.wait()).doing("end bootstrap")?;
-    asked.doing("hear from bootstrap")?;
+    asked?;
     if line.starts_with("GET /2018-06-01/runtime/invocation/next ") {
         Ok(taken)
     } else {
         Err(Failure::new(format!("{handler} asked {line:?}")))
+    }
+}
+
+/// The first connection, unless there is never to be one.
+fn knock(listener: &TcpListener, child: &mut Child) -> Result<TcpStream> {
+    listener.set_nonblocking(true).doing("stand in for Lambda")?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => return stream.set_nonblocking(false).doing("stand in for Lambda").map(|()| stream),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Failure::new(format!("stand in for Lambda: {error}"))),
+        }
+        if let Some(status) = child.try_wait().doing("look after bootstrap")? {
+            return Err(Failure::new(format!("bootstrap ended before it asked for anything: {status}")));
+        }
+        std::thread::sleep(Duration::from_micros(100));
     }
 }
