@@ -13,6 +13,7 @@ pub mod impatient;
 pub mod knock;
 pub mod ledger;
 pub mod manual;
+pub mod mapping;
 pub mod memory;
 pub mod ministack;
 pub mod payments;

@@ -90,38 +90,21 @@ impl Stack {
     /// Asks the API, without any authorisation, and gives status and body.
     pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
         let host = format!("{}.execute-api.{}", self.named("Api"), self.address());
-        self.http(&host, method, path, headers, body).await
+        http(self.address(), &host, method, path, headers, body).await
     }
 
     fn address(&self) -> &str {
-        self.endpoint.trim_start_matches("http://")
+        address(&self.endpoint)
     }
 
     /// Calls a function, as a schedule would.
     pub async fn invoke(&self, function: &str, event: &Value) -> Value {
         let path = format!("/2015-03-31/functions/{}/invocations", self.named(function));
-        // ministack reads the account off the credential; the signature is nobody's.
-        let credential = format!(
-            "AWS4-HMAC-SHA256 Credential={}/20260101/eu-central-1/lambda/aws4_request, SignedHeaders=host, Signature=0",
-            self.account
-        );
-        let (status, body) = self.http(self.address(), "POST", &path, &[("authorization", &credential)], &event.to_string()).await;
+        let credential = credential(&self.account, "lambda");
+        let (status, body) =
+            http(self.address(), self.address(), "POST", &path, &[("authorization", &credential)], &event.to_string()).await;
         assert_eq!(status, 200, "{body}");
         body
-    }
-
-    async fn http(&self, host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
-        let mut stream = TcpStream::connect(self.address()).await.unwrap();
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let length = body.len();
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.unwrap();
-        let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
     }
 
     /// A user's first record, once it is as it should be.
@@ -164,4 +147,37 @@ fn deploy(asked: &Value) -> Value {
     let output = script.wait_with_output().unwrap();
     assert!(output.status.success(), "the template was not deployed");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Asks DynamoDB Streams at a ministack, whose SDK would be one more to build.
+pub async fn streams(endpoint: &str, account: &str, operation: &str, body: &Value) -> Value {
+    let (host, target) = (address(endpoint), format!("DynamoDBStreams_20120810.{operation}"));
+    let headers =
+        [("authorization", &*credential(account, "dynamodb")), ("x-amz-target", &target), ("content-type", "application/x-amz-json-1.0")];
+    let (status, answer) = http(host, host, "POST", "/", &headers, &body.to_string()).await;
+    assert_eq!(status, 200, "{operation}: {answer}");
+    answer
+}
+
+/// ministack reads the account off the credential; the signature is nobody's.
+fn credential(account: &str, service: &str) -> String {
+    format!("AWS4-HMAC-SHA256 Credential={account}/20260101/eu-central-1/{service}/aws4_request, SignedHeaders=host, Signature=0")
+}
+
+fn address(endpoint: &str) -> &str {
+    endpoint.trim_start_matches("http://")
+}
+
+async fn http(address: &str, host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let length = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
 }

@@ -41,36 +41,28 @@ const ZERO: &str = "0001-01-01T00:00:00Z";
 /// fit is an error.
 fn go_reads(row: &Value) -> Result<BTreeMap<&'static str, Value>, String> {
     let mut read = BTreeMap::new();
+    let unfit = |name: &str, value: &Value, kind: &str| format!("{name}: cannot unmarshal {value} into Go value type {kind}");
     for name in TEXTS {
-        let text = match &row[name] {
-            Value::Null => String::new(),
-            value => value["S"].as_str().ok_or(format!("{name}: cannot unmarshal {value} into Go value type string"))?.to_owned(),
-        };
+        let text = row.get(name).map_or(Ok(""), |value| value["S"].as_str().ok_or_else(|| unfit(name, value, "string")))?;
         read.insert(name, json!(text));
     }
     for name in TIMES {
-        let time = match &row[name] {
-            Value::Null => ZERO.to_owned(),
-            value => value["S"].as_str().ok_or(format!("{name}: cannot unmarshal {value} into Go value type time.Time"))?.to_owned(),
-        };
-        DateTime::parse_from_rfc3339(&time).map_err(|error| format!("{name}: parsing time {time:?}: {error}"))?;
+        let time = row.get(name).map_or(Ok(ZERO), |value| value["S"].as_str().ok_or_else(|| unfit(name, value, "time.Time")))?;
+        DateTime::parse_from_rfc3339(time).map_err(|error| format!("{name}: parsing time {time:?}: {error}"))?;
         read.insert(name, json!(time));
     }
-    let number = |name: &str| match &row[name] {
-        Value::Null => Ok(None),
-        value if value["NULL"] == true => Ok(None),
-        value => match value["N"].as_str().and_then(|text| text.parse::<i64>().ok()) {
-            Some(number) => Ok(Some(number)),
-            None => Err(format!("{name}: cannot unmarshal {value} into Go value type int")),
-        },
+    let number = |name: &str| match row.get(name).filter(|value| value["NULL"] != true) {
+        None => Ok(None),
+        Some(value) => {
+            let number = value["N"].as_str().and_then(|text| text.parse::<i64>().ok());
+            number.map(Some).ok_or_else(|| unfit(name, value, "int"))
+        }
     };
     read.insert("billing_week", json!(number("billing_week")?));
     read.insert("pause_duration_months", json!(number("pause_duration_months")?.unwrap_or(0)));
-    let flag = match &row["is_pending_downgrade"] {
-        Value::Null => false,
-        value => value["BOOL"].as_bool().ok_or(format!("is_pending_downgrade: cannot unmarshal {value} into Go value type bool"))?,
-    };
-    read.insert("is_pending_downgrade", json!(flag));
+    let flag = "is_pending_downgrade";
+    let set = row.get(flag).map_or(Ok(false), |value| value["BOOL"].as_bool().ok_or_else(|| unfit(flag, value, "bool")))?;
+    read.insert(flag, json!(set));
     Ok(read)
 }
 
