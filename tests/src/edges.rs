@@ -46,8 +46,15 @@ pub enum Mischief {
 }
 
 /// The operations that are written down and meddled with.
-const SEEN: [&str; 6] =
-    ["SendMessageBatch", "PutEvents", "PutRecord", "AdminListGroupsForUser", "AdminAddUserToGroup", "AdminRemoveUserFromGroup"];
+const SEEN: [&str; 7] = [
+    "SendMessageBatch",
+    "PutEvents",
+    "PutRecord",
+    "AdminListGroupsForUser",
+    "AdminAddUserToGroup",
+    "AdminRemoveUserFromGroup",
+    "GetSecretValue",
+];
 
 /// Decides what is made of each request.
 pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
