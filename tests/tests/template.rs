@@ -170,3 +170,22 @@ fn everything_that_can_go_wrong_has_its_alarm() {
     }
     assert!(readme.contains("\n## Alarms\n"));
 }
+
+#[test]
+fn the_dashboard_is_json_and_shows_only_what_is_told() {
+    let body = of("Dashboard")["DashboardBody"]["Fn::Sub"].as_str().unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let widgets = body["widgets"].as_array().unwrap();
+    let told = |name: &str| dues_lambda::log::METRICS.iter().any(|(known, _)| *known == name);
+    let mut shown = 0;
+    for widget in widgets {
+        for metric in widget["properties"]["metrics"].as_array().unwrap().iter().filter(|metric| metric[0].is_string()) {
+            // A dot stands for the namespace before it, three for all but the last.
+            if let Some(name) = metric[1].as_str().filter(|_| metric[0] == "." || metric[0] == "${AWS::StackName}") {
+                assert!(told(name), "nobody tells {name}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown >= 10, "{shown}");
+}
