@@ -21,7 +21,7 @@ use crate::template::translated;
 /// What Stripe signs with.
 pub const SIGNING_SECRET: &str = "whsec_deployed";
 /// Whose the stack is. Who does not sign is taken to be in this account, and so is Stripe.
-const ACCOUNT: &str = "000000000000";
+pub const ACCOUNT: &str = "000000000000";
 /// How long something may take to come about: a dozen processes share two cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -44,19 +44,20 @@ pub struct Stack {
 impl Stack {
     /// Deploys it on a ministack that has none, with its schedules off.
     pub async fn deploy(endpoint: &str) -> Self {
-        Self::deploy_without(endpoint, "", "").await
+        Self::deploy_with(endpoint, json!({}), ("", "")).await
     }
 
-    /// The same, with an action taken out of a role.
-    pub async fn deploy_without(endpoint: &str, role: &str, action: &str) -> Self {
+    /// The same with some more parameters, and with an action taken out of a role.
+    pub async fn deploy_with(endpoint: &str, more: Value, (role, action): (&str, &str)) -> Self {
         let (aws, account, payments) = (Meddler::at(endpoint, nothing), ACCOUNT.to_owned(), Payments::start().await);
         let secret = async |name: &str, value: &str| {
             let made = aws.secrets(&account).create_secret().name(name).secret_string(value).send().await.unwrap();
             made.arn.unwrap()
         };
         let pool = aws.cognito(&account).create_user_pool().pool_name("members").send().await.unwrap().user_pool.unwrap().id.unwrap();
-        let parameters = json!({"GatewayUrl": payments.base(), "GatewaySecretArn": secret("gateway", "token-1").await,
+        let mut parameters = json!({"GatewayUrl": payments.base(), "GatewaySecretArn": secret("gateway", "token-1").await,
             "StripeSecretArn": secret("stripe", SIGNING_SECRET).await, "UserPoolId": pool, "Schedules": "DISABLED"});
+        parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let asked = json!({"endpoint": endpoint, "key": account, "secret": "none", "stack": "dues", "artifact": artifact(),
             "template": translated("s3://artifacts/bootstrap.zip").1, "parameters": parameters, "without": {"role": role, "action": action}});
         let resources = tokio::task::spawn_blocking(move || deploy(&asked)).await.unwrap()["resources"].clone();

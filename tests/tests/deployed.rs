@@ -7,14 +7,16 @@ use chrono::{DateTime, TimeDelta, Utc};
 use dues_events::calendar::is_banking_day;
 use dues_events::collect::{Rules, notice_until};
 use dues_events::{Item, Status};
-use dues_store::table::GG_CORE;
+use dues_processors::changes::read_item;
+use dues_store::dynamo::Dynamo;
+use dues_store::table::{BILLING_ACTIVITY, GG_CORE, HISTORY, LOCKS};
 use dues_store::{Clock as _, Condition, Engine as _, Key, SystemClock};
 use dues_tests::knock::sign;
-use dues_tests::ministack::alone;
+use dues_tests::ministack::{alone, client_at};
 use dues_tests::recorder::kinesis_batch;
-use dues_tests::stack::{SIGNING_SECRET, Stack, eventually};
+use dues_tests::stack::{ACCOUNT, SIGNING_SECRET, Stack, eventually};
 use dues_tests::stripe::subscription;
-use dues_tests::world::{membership, monthly, payment};
+use dues_tests::world::{membership, monthly, payment, records};
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,11 +45,40 @@ async fn with_iam_enforced_every_function_may_do_its_work() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_function_that_may_not_write_writes_nothing() {
     let ministack = alone("without-a-right", &[("AUTH", "true")]);
-    let stack = Stack::deploy_without(&ministack.endpoint(), "MembershipsRole", "dynamodb:PutItem").await;
+    let stack = Stack::deploy_with(&ministack.endpoint(), json!({}), ("MembershipsRole", "dynamodb:PutItem")).await;
     let (_, record) = membership("m-1", "ACTIVATE", "ada", "2026-01-05T00:00:00Z", monthly("2026-01-31"));
     let answer = stack.invoke("MembershipsFunction", &kinesis_batch(&[record])).await;
     assert_eq!(answer["batchItemFailures"].as_array().map(Vec::len), Some(1), "{answer}");
     assert_eq!(stack.store.list_by_user_id(&"ada".into()).await.unwrap(), vec![]);
+}
+
+/// The tables of seed 001 are there, under other names and with a row that Go has written; the stack takes them over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_that_exist_are_taken_over_with_the_rows_that_go_has_written() {
+    let ministack = alone("taken-over", &[]);
+    let client = client_at(&ministack.endpoint(), ACCOUNT);
+    let legacy = [(&BILLING_ACTIVITY, "legacy-billing"), (&HISTORY, "legacy-history"), (&LOCKS, "legacy-locks")];
+    let engine = Dynamo::new(client.clone()).with_names(legacy.map(|(table, name)| (table.name, name.to_owned())).into());
+    for (table, _) in legacy {
+        engine.create(table).await.unwrap();
+    }
+    let row: Value = serde_json::from_str(include_str!("go/achsent.json")).unwrap();
+    engine.put(&BILLING_ACTIVITY, read_item(&row, "row").unwrap(), Condition::NoItem).await.unwrap();
+    let described = client.describe_table().table_name("legacy-billing").send().await.unwrap();
+    let stream = described.table().unwrap().latest_stream_arn().unwrap();
+    let parameters = json!({"BillingActivityExists": "true", "BillingActivityName": "legacy-billing", "BillingActivityStreamArn": stream,
+        "BillingActivityHistoryExists": "true", "BillingActivityHistoryName": "legacy-history", "LocksExists": "true", "LocksName": "legacy-locks"});
+    let stack = Stack::deploy_with(&ministack.endpoint(), parameters, ("", "")).await;
+    let ours = client.list_tables().send().await.unwrap();
+    assert!(!ours.table_names().contains(&BILLING_ACTIVITY.name.to_owned()), "no second one is made: {ours:?}");
+
+    let sent = records(&engine, "u-go").await.remove(0);
+    let (_, settled) = payment("p-1", "COMPLETED", &sent, "c-1", &text(SystemClock.now()));
+    stack.put("site-payments", "u-go", &settled).await;
+    let look = async || records(&engine, "u-go").await.into_iter().find(|record| record.status() == Status::Completed);
+    let paid = eventually("the settlement", look).await;
+    assert_eq!((paid.version, paid.billing_date.text()), (1, sent.billing_date.text()));
+    tier(&stack, "u-go", "JOURNEYMAN").await;
 }
 
 fn text(at: DateTime<Utc>) -> String {
