@@ -11,10 +11,10 @@ use std::path::Path;
 
 use crate::args::{Act, Pay};
 use crate::clock::clock;
+use crate::follow::catch_up;
 use crate::gateway::collector;
 use crate::output::{self, Error};
 use crate::patience::patiently;
-use crate::projector_run::catch_up;
 
 pub(crate) async fn pay(data: &Path, args: &Pay) -> Result<(), Error> {
     let store = open(data, &args.act)?;

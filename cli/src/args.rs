@@ -1,8 +1,10 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use dues_events::Time;
+use dues_events::usage::details;
+use dues_events::{Item, Time};
 use dues_processors::webhook::Secrets;
+use dues_processors::{OUTGOING, STREAMS};
 use std::convert::Infallible;
 use std::path::PathBuf;
 
@@ -28,7 +30,14 @@ const EXAMPLES: &str = "Examples:
   dues show u-1                                      a member's billing records
   dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
   dues parked                                        what could not be processed, and why
+  dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or given this tier?
+  dues audit                                         is every row what its history says?
+  dues replay --dry-run                              what would change if rows were made again from history
+  dues tail subscriptions --follow                   what others are told of billing records, as it comes
+  dues export all.ndjson                             history as NDJSON; dues --data NEW import all.ndjson reads it
+  dues backup monday.db                              everything in one file, while others go on working
   dues risk                                          how many debits come back, against Nacha's limits
+  dues usage count u-1 simulations --action run      count an action, if the plan allows it
   dues serve --stripe-secret-file secrets.txt        Stripe's webhook and the REST commands, over HTTP
   dues bench --events 400000                         measure this machine
 
@@ -44,8 +53,20 @@ pub(crate) enum Command {
     Show(Show),
     /// Show every change of one billing record, in order, with its event and source.
     History(History),
-    /// List what could not be processed, and why.
+    /// What could not be processed, and why; and driving it through again.
     Parked(Parked),
+    /// Tell a member's story: what happened, because of what, how it stands, and what comes next.
+    Explain(Explain),
+    /// Fold every history again and compare it with the rows; exit 1 and a precise list where they differ.
+    Audit(Audit),
+    /// Make rows again from history, compare them with the live ones, and put those right.
+    Replay(Replay),
+    /// Write everything that cannot be made again as NDJSON: history, events, ledgers, journals.
+    Export(Export),
+    /// Read an export into an empty folder, and make the rest again from it.
+    Import(Import),
+    /// Copy everything into one file, while others go on working.
+    Backup(Backup),
     /// Collect what is due, from everybody.
     Collect(Collect),
     /// Collect one record now.
@@ -64,6 +85,10 @@ pub(crate) enum Command {
     Risk(Risk),
     /// The made-up ACH network that collects when no payments service is named.
     Sandbox(Sandbox),
+    /// Print the newest records of a local stream, and follow it.
+    Tail(Tail),
+    /// What plans allow and how much of it was used: count an action, see who uses a feature, forget days that are over.
+    Usage(Usage),
     /// Serve Stripe's webhook (POST /webhooks/stripe), the REST commands and GET /health over HTTP, and process the streams.
     Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
@@ -88,8 +113,8 @@ pub(crate) struct Demo {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ingest {
-    /// The stream: site-payments, memberships or stripe.
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(dues_processors::STREAMS))]
+    /// The stream: site-payments, memberships, stripe, app-events or s3-events.
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(STREAMS))]
     pub(crate) stream: String,
     /// The file, or - for standard input.
     #[arg(value_name = "FILE")]
@@ -110,6 +135,71 @@ pub(crate) struct Show {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Explain {
+    /// The member's user id.
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// As of that time: RFC 3339, or a day (its first moment, UTC).
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
+    pub(crate) at: Option<Time>,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Audit {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Replay {
+    /// Only that one.
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(crate::replay::names()))]
+    pub(crate) read_model: Option<String>,
+    /// Only tell what would change; exit 1 when something would.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Export {
+    /// The file, which must not be there, or - for standard output.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Import {
+    /// The file, or - for standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Backup {
+    /// The file, which must not be there.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct History {
     /// The record's subscription id.
     #[arg(value_name = "SUBSCRIPTION")]
@@ -121,9 +211,51 @@ pub(crate) struct History {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Parked {
+    #[command(subcommand)]
+    pub(crate) action: Option<ParkedAction>,
     /// Print JSON, with the records themselves.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ParkedAction {
+    /// List them, with their reasons (what `dues parked` does by itself).
+    List,
+    /// Show one whole.
+    Show {
+        /// Its id, or the start of it.
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Drive some through their handlers again; what goes through is taken out.
+    Redrive(Redrive),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Redrive {
+    #[command(flatten)]
+    pub(crate) which: WhichParked,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct WhichParked {
+    /// That one: its id, or the start of it.
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// All of one stream.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: Option<String>,
+    /// All of them.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -323,6 +455,86 @@ pub(crate) enum SandboxCommand {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Tail {
+    /// The stream: subscriptions and events tell others, the others are read here.
+    #[arg(value_name = "STREAM", value_parser = clap::builder::PossibleValuesParser::new(OUTGOING.into_iter().chain(STREAMS)))]
+    pub(crate) stream: String,
+    /// How many of the newest records.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) last: usize,
+    /// From the record with this number on.
+    #[arg(long, value_name = "N", conflicts_with_all = ["all", "last"])]
+    pub(crate) from: Option<u64>,
+    /// All records that are kept: a day's.
+    #[arg(long, conflicts_with = "last")]
+    pub(crate) all: bool,
+    /// Go on with what comes, until interrupted.
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Print one JSON object a record.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Usage {
+    #[command(subcommand)]
+    pub(crate) command: UsageCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsageCommand {
+    /// Count an action, if the user's plan allows one more today.
+    Count(UsageCount),
+    /// Who has used a feature today.
+    Who {
+        /// The feature.
+        #[arg(value_name = "FEATURE")]
+        feature: String,
+        /// Only those who have used it at least so often.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        at_least: u64,
+        #[command(flatten)]
+        as_of: AsOf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget what was used on days that are over.
+    Reset {
+        #[command(flatten)]
+        as_of: AsOf,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct UsageCount {
+    /// The user's id.
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// The feature.
+    #[arg(value_name = "FEATURE")]
+    pub(crate) feature: String,
+    /// What was done, such as simulation_run.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) action: String,
+    /// Names the action: with the same key it is counted once.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// What is to be remembered of it: a JSON object.
+    #[arg(long, value_name = "JSON", value_parser = read_details, default_value = "{}")]
+    pub(crate) details: Item,
+    #[command(flatten)]
+    pub(crate) as_of: AsOf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
     /// The address to listen on: this machine's own, because requests carry no token yet.
     #[arg(long, env = "DUES_HOST", default_value = "127.0.0.1", value_name = "ADDRESS")]
@@ -347,6 +559,11 @@ pub(crate) struct Serve {
 
 fn read_secrets(text: &str) -> Result<Secrets, Infallible> {
     Ok(Secrets::read(text))
+}
+
+fn read_details(text: &str) -> Result<Item, String> {
+    let json = serde_json::from_str(text).map_err(|why| format!("is not JSON: {why}"))?;
+    details(&json).map_err(|why| why.to_string())
 }
 
 fn read_time(text: &str) -> Result<Time, String> {

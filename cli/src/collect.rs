@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 
 use crate::args::{Collect, LockArgs, ProcessArg};
 use crate::clock::clock;
+use crate::follow::catch_up;
 use crate::gateway::{AnyGateway, collector};
 use crate::output::{self, Error};
 use crate::patience::AGAIN;
-use crate::projector_run::catch_up;
 use crate::sandbox;
 
 /// How many users may wait for a worker: beyond that, the job waits.

@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 use crate::args::Demo;
 use crate::clock::Simulated;
 use crate::collect::collect;
-use crate::notify::LocalBus;
+use crate::follow::catch_up;
+use crate::outgoing::LocalStreams;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
 use company::{Company, Stream};
 
 /// Records in a batch.
@@ -102,7 +102,7 @@ impl Year {
         self.see_signals(day).await?;
         at(PAUSE);
         self.collect(Process::Pause).await?;
-        catch_up(&self.context.store).await.map(drop)
+        catch_up(&self.context.store).await
     }
 
     /// Sends records through the stream's handler, in batches.
@@ -142,7 +142,7 @@ impl Year {
     }
 
     async fn remind(&mut self) -> Result<(), Error> {
-        let bus = LocalBus(self.context.store.clone());
+        let bus = LocalStreams::new(self.context.store.engine.clone());
         let notified = notifier_scheduler(&self.context.store, &self.collector.locks, &self.collector.rules, &bus, |_| {}).await?;
         self.reminders += notified.told;
         Ok(())

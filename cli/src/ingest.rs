@@ -13,8 +13,9 @@ use std::sync::Mutex;
 use tokio::sync::mpsc;
 
 use crate::args::Ingest;
+use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
+use crate::settings;
 use crate::stream_run::StreamRun;
 
 /// How many lines are made durable at once.
@@ -27,7 +28,7 @@ pub(crate) async fn run(data: &Path, args: &Ingest) -> Result<(), Error> {
     let store = output::open(data)?;
     let bar = output::progress(source.length);
     // A file has no other shard that a missing record could still come from: what came too early waits among the parked ones until the end.
-    let context = Context { hold: TimeDelta::zero(), parallel: CHUNK, ..Context::new(store) };
+    let context = Context { hold: TimeDelta::zero(), parallel: CHUNK, read_models: settings::read_models()?, ..Context::new(store) };
     let left_over = finish_backlog(&context, &args.stream).await?;
     if left_over > 0 {
         eprintln!("finished {} records that an earlier run had left on {}", output::grouped(left_over), args.stream);

@@ -2,23 +2,36 @@
 
 mod act;
 mod args;
+mod audit;
+mod backup;
 mod bench;
 mod clock;
 mod collect;
 mod demo;
+mod explain;
+mod export;
+mod feeder_run;
+mod follow;
 mod gateway;
 mod history;
 mod ingest;
 mod notify;
+mod outgoing;
 mod output;
 mod parked;
 mod patience;
 mod projector_run;
+mod replay;
 mod risk;
 mod sandbox;
+mod scratch;
 mod serve;
+mod settings;
 mod show;
+mod signals;
 mod stream_run;
+mod tail;
+mod usage;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -43,6 +56,12 @@ fn main() -> ExitCode {
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,
             Command::Parked(parked) => parked::run(&args.data, &parked).await,
+            Command::Explain(explain) => explain::run(&args.data, &explain).await,
+            Command::Audit(audit) => audit::run(&args.data, &audit).await,
+            Command::Replay(replay) => replay::run(&args.data, &replay).await,
+            Command::Export(export) => export::export(&args.data, &export).await,
+            Command::Import(import) => export::import(&args.data, &import).await,
+            Command::Backup(backup) => backup::run(&args.data, &backup),
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,
             Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,
@@ -52,6 +71,8 @@ fn main() -> ExitCode {
             Command::Notify(notify) => notify::run(&args.data, &notify).await,
             Command::Risk(risk) => risk::run(&args.data, &risk).await,
             Command::Sandbox(sandbox) => sandbox::run(&args.data, &sandbox).await,
+            Command::Tail(tail) => tail::run(&args.data, &tail).await,
+            Command::Usage(usage) => usage::run(&args.data, &usage.command).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
         }

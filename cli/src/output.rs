@@ -93,6 +93,17 @@ pub(crate) fn progress_of(things: &str, count: u64) -> ProgressBar {
     }
 }
 
+/// A counter of things on standard error, when that is a terminal: nobody knows how many there will be.
+pub(crate) fn spinner(things: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    match ProgressStyle::with_template(&format!("{{spinner}} {{human_pos}} {things} {{per_sec}}")) {
+        Ok(style) => ProgressBar::new_spinner().with_style(style),
+        Err(_) => ProgressBar::new_spinner(),
+    }
+}
+
 /// The status, and what else an operator has to know beside it.
 pub(crate) fn status_text(record: &Record) -> String {
     let mut text = record.status().to_string();

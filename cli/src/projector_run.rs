@@ -1,77 +1,30 @@
-//! Runs the projector over the change log, as Lambda would over a table's stream: in batches, in order, the checkpoint passing only what is done.
+//! The projector over the change log: what follows from changes of the tables.
 
-use dues_processors::changes::{Change, STREAM};
 use dues_processors::groups::{Limiter, LocalDirectory};
 use dues_processors::projector::Projector;
-use dues_processors::{Counts, Fate};
-use dues_projections::dues::TierMap;
+use dues_store::Store;
 use dues_store::embedded::Embedded;
-use dues_store::{Store, StoreError};
-use std::time::Duration;
 
+use crate::follow::{PROJECTOR, follow};
 use crate::output::Error;
+use crate::settings;
 
-/// Whose checkpoint it is.
-const CONSUMER: &str = "projector";
-/// Where the map of tiers is: `Plus=JOURNEYMAN,Pro=SAGE`.
-const TIERS: &str = "DUES_TIERS";
 /// How many changes a batch has at the most.
 const BATCH: usize = 500;
-/// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
-const TRIES: u32 = 6;
 
-/// Does what follows from every change that was made since the last time, also by others. Gives what became of them.
-pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<Counts, Error> {
-    let engine = &store.engine;
-    let projector = Projector {
+/// Does what follows from every change that was made since the last time, also by others.
+pub(crate) async fn project(store: &Store<Embedded>) -> Result<(), Error> {
+    follow(&projector(store)?, PROJECTOR, BATCH).await
+}
+
+/// The projector of this program.
+pub(crate) fn projector(store: &Store<Embedded>) -> Result<Projector<Embedded, LocalDirectory<Embedded>>, Error> {
+    Ok(Projector {
         // The groups are in the same file.
         limiter: Limiter::unlimited(store.clock.clone()),
         parallel: BATCH,
-        tiers: tiers()?,
-        ..Projector::new(store.clone(), Some(LocalDirectory::new(engine.clone())))
-    };
-    let (mut counts, mut tries) = (Counts::default(), 0);
-    let mut at = engine.checkpoint(CONSUMER, STREAM)?;
-    loop {
-        let (places, changes) = read(store, at)?;
-        if changes.is_empty() {
-            return Ok(counts);
-        }
-        let report = projector.project(&changes).await;
-        let failed = report.first_failure();
-        let done = failed.unwrap_or(changes.len());
-        // What comes again is counted then.
-        report.fates[..done].iter().for_each(|fate| counts.count(fate));
-        if let Some(last) = done.checked_sub(1).and_then(|n| places.get(n)) {
-            engine.set_checkpoint(CONSUMER, STREAM, *last).await?;
-            at = *last;
-            tries = 0;
-        }
-        if let Some(Fate::Failed(reason)) = failed.map(|n| &report.fates[n]) {
-            tries += 1;
-            if tries >= TRIES {
-                return Err(StoreError::Unavailable(reason.clone()).into());
-            }
-            store.clock.sleep(Duration::from_millis(50 << tries)).await;
-        }
-    }
-}
-
-/// Which tier a name on a receipt stands for: the usual names, unless `DUES_TIERS` says otherwise.
-fn tiers() -> Result<TierMap, Error> {
-    match std::env::var(TIERS) {
-        Ok(text) => TierMap::parse(&text).map_err(|why| Error::Said(format!("{TIERS}: {why}"))),
-        Err(_) => Ok(TierMap::default()),
-    }
-}
-
-/// The next changes, and their places in the log.
-fn read(store: &Store<Embedded>, after: u64) -> Result<(Vec<u64>, Vec<Change>), Error> {
-    let now = store.clock.now();
-    let changes = store.engine.changes(after, BATCH)?.into_iter().map(|change| {
-        let (sequence, table, old, new) = (change.seq.to_string(), change.table, change.old, change.new);
-        // Nothing here removes a row because its time is over.
-        (change.seq, Change { sequence, table, old, new, arrived: now, by_ttl: false })
-    });
-    Ok(changes.unzip())
+        tiers: settings::tiers()?,
+        read_models: settings::read_models()?,
+        ..Projector::new(store.clone(), Some(LocalDirectory::new(store.engine.clone())))
+    })
 }

@@ -13,8 +13,8 @@ use std::path::Path;
 
 use crate::args::{self, SandboxCommand};
 use crate::clock::clock;
+use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::projector_run::catch_up;
 use crate::stream_run::StreamRun;
 
 pub(crate) async fn run(data: &Path, args: &args::Sandbox) -> Result<(), Error> {

@@ -16,11 +16,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::args::Serve;
 use crate::output::{self, Error};
+use crate::signals::Signals;
 use app::App;
 
 /// How many connections there are at once; more wait to be accepted.
@@ -39,7 +39,7 @@ pub(crate) async fn run(data: &Path, args: &Serve) -> Result<(), Error> {
     let (app, appended) = App::new(output::open(data)?, args)?;
     let app = Arc::new(app);
     let listener = listen(host, args.port).await?;
-    let streams = streams::start(&app.store, &appended, &stopping);
+    let streams = streams::start(&app.store, &appended, &stopping)?;
     output::text(&format!("listening on http://{}", listener.local_addr()?))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
     tokio::select! {
@@ -107,23 +107,4 @@ async fn serve(client: TcpStream, app: Arc<App>, place: OwnedSemaphorePermit, mu
 async fn told(stopping: &mut watch::Receiver<bool>) {
     // An error means that the program is gone, which is as good.
     let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-/// What tells the program to stop.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Error> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }

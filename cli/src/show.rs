@@ -6,6 +6,7 @@ use dues_events::{Balance, Item, Profile, UserId};
 use dues_processors::api::balance_json;
 use dues_processors::entitlements;
 use dues_processors::groups::{Directory as _, LocalDirectory};
+use dues_processors::read_models::Section;
 use dues_projections::access::Access;
 use dues_store::Store;
 use dues_store::embedded::Embedded;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use crate::args::Show;
 use crate::output::{self, Error};
+use crate::settings;
 
 /// Everything about a member.
 struct Member {
@@ -25,6 +27,7 @@ struct Member {
     passes: Vec<PassRow>,
     subscriptions: Vec<SubscriptionRow>,
     groups: Vec<String>,
+    read_models: Vec<Section>,
 }
 
 pub(crate) async fn run(data: &Path, args: &Show) -> Result<(), Error> {
@@ -49,13 +52,14 @@ impl Member {
             passes: store.founder_passes(&user).await?,
             subscriptions: store.subscriptions(&user).await?,
             groups: groups.map_err(|error| Error::Said(format!("groups of {user}: {error}")))?.groups,
+            read_models: settings::read_models()?.show(store, &user).await?,
             user,
         })
     }
 
     fn json(&self) -> Value {
         let plain = |items: Vec<Item>| -> Vec<Value> { items.iter().map(Item::to_json).collect() };
-        json!({
+        let mut member = json!({
             "user_id": self.user.as_str(),
             "status": membership_status(&self.records),
             "subscriptions": self.records.iter().map(output::record_json).collect::<Vec<_>>(),
@@ -76,7 +80,11 @@ impl Member {
             "founder_passes": plain(self.passes.iter().map(PassRow::to_item).collect()),
             "stripe_subscriptions": plain(self.subscriptions.iter().map(SubscriptionRow::to_item).collect()),
             "groups": self.groups,
-        })
+        });
+        for section in &self.read_models {
+            member[section.model.name()] = section.json.clone();
+        }
+        member
     }
 
     fn print(&self) -> Result<(), Error> {
@@ -95,7 +103,13 @@ impl Member {
             output::text(&format!("stripe    {} {} {}{end}", subscription.id, subscription.tier, subscription.status))?;
         }
         let groups = if self.groups.is_empty() { "none".to_owned() } else { self.groups.join(", ") };
-        output::text(&format!("groups    {groups}"))
+        output::text(&format!("groups    {groups}"))?;
+        for section in &self.read_models {
+            for line in &section.lines {
+                output::text(&format!("{:<9} {line}", section.model.name()))?;
+            }
+        }
+        Ok(())
     }
 
     fn credit_times(&self) -> String {

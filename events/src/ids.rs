@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use uuid::Uuid;
 
+use crate::item::Item;
 use crate::time::Time;
 
 macro_rules! text_id {
@@ -100,6 +101,11 @@ text_id!(
     MovementId
 );
 
+text_id!(
+    /// One message to others: the same for every telling of one change, so that whoever listens can drop repeats.
+    MessageId
+);
+
 impl AttemptKey {
     /// The key of the n-th attempt at a record.
     #[must_use]
@@ -108,7 +114,7 @@ impl AttemptKey {
     }
 }
 
-/// The namespace of every `subscription_id` made here.
+/// The namespace of every id made here.
 const NAMESPACE: Uuid = Uuid::from_u128(0x8d6f_2d4e_7a1b_5c93_9e42_51c8_0a6b_7f10);
 
 impl SubscriptionId {
@@ -118,6 +124,34 @@ impl SubscriptionId {
     pub fn of_period(user: &UserId, since: Time, anchor: Time, period: &str) -> Self {
         let name = format!("{user}\u{1f}{}\u{1f}{}\u{1f}{period}", nanos(since), nanos(anchor));
         Uuid::new_v5(&NAMESPACE, name.as_bytes()).hyphenated().to_string().into()
+    }
+}
+
+/// A change of an item, whichever delivery brought it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangeId(Uuid);
+
+impl ChangeId {
+    /// The same images always give the same id. Every write of ours changes a version or a time in the image, so that no two changes of an item share
+    /// one.
+    #[must_use]
+    pub fn of(old: Option<&Item>, new: Option<&Item>) -> Self {
+        let image = |item: Option<&Item>| item.map(|item| item.to_json().to_string()).unwrap_or_default();
+        Self(Uuid::new_v5(&NAMESPACE, format!("{}\u{1f}{}", image(old), image(new)).as_bytes()))
+    }
+
+    /// The id of a message of that kind that tells of it.
+    #[must_use]
+    pub fn message(self, kind: &str) -> MessageId {
+        Uuid::new_v5(&self.0, kind.as_bytes()).hyphenated().to_string().into()
+    }
+}
+
+impl UserId {
+    /// The id of somebody who signs in at a provider that knows them by an id of its own: always the same, so that nobody is made twice.
+    #[must_use]
+    pub fn of_sign_in(provider: &str, external_id: &str) -> Self {
+        Uuid::new_v5(&NAMESPACE, format!("{provider}\u{1f}{external_id}").as_bytes()).hyphenated().to_string().into()
     }
 }
 
@@ -142,5 +176,20 @@ mod tests {
             assert_ne!(one, other);
         }
         assert_eq!(Uuid::parse_str(one.as_str()).unwrap().get_version_num(), 5);
+    }
+
+    #[test]
+    fn a_change_has_one_id_for_each_kind_of_message_and_both_images_matter() {
+        let item = |version: u64| Item::from_iter([("version".into(), crate::item::Value::number(version))]);
+        let (first, second) = (item(1), item(2));
+        let ids = [
+            ChangeId::of(None, Some(&first)).message("a"),
+            ChangeId::of(None, Some(&first)).message("b"),
+            ChangeId::of(Some(&first), None).message("a"),
+            ChangeId::of(Some(&first), Some(&second)).message("a"),
+            ChangeId::of(Some(&second), Some(&first)).message("a"),
+        ];
+        assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len());
+        assert_eq!(ids[3], ChangeId::of(Some(&item(1)), Some(&item(2))).message("a"));
     }
 }

@@ -28,6 +28,7 @@ pub mod stamp;
 pub mod stripe;
 pub mod tier;
 pub mod time;
+pub mod usage;
 pub mod wire;
 
 mod row;
@@ -36,7 +37,7 @@ pub use credits::{Balance, Feature, Movement, MovementKind};
 pub use decide::{Outcome, Rejection, Transition, decide};
 pub use effect::GroupsEffect;
 pub use event::{Event, Happening};
-pub use ids::{AttemptKey, EventId, MovementId, SubscriptionId, TransactionId, UserId};
+pub use ids::{AttemptKey, ChangeId, EventId, MessageId, MovementId, SubscriptionId, TransactionId, UserId};
 pub use item::{Item, Value};
 pub use money::Money;
 pub use profile::Profile;

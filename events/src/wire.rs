@@ -2,6 +2,7 @@
 //!
 //! Unknown fields are kept out of the way. A missing or malformed required field is an error that names the field.
 
+pub mod app_events;
 pub mod memberships;
 pub mod signals;
 pub mod site_payments;
@@ -70,6 +71,25 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
         let field = if syntax || path == "." { "record".to_owned() } else { path };
         let problem = if syntax { format!("is not JSON: {}", error.inner()) } else { error.inner().to_string() };
         WireError::new(field, problem)
+    })
+}
+
+/// Reads a value that is JSON already; what is missing or wrong is named by its path.
+///
+/// # Errors
+/// [`WireError`] names the field.
+pub fn shape<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, WireError> {
+    serde_path_to_error::deserialize::<_, T>(value).map_err(|error| {
+        let (path, problem) = (error.path().to_string(), error.inner().to_string());
+        // serde tells of a field that is not there at the object that lacks it.
+        let missing = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+        let inside = if path == "." { String::new() } else { path };
+        match missing {
+            Some(name) if inside.is_empty() => WireError::missing(name),
+            Some(name) => WireError::missing(&format!("{inside}.{name}")),
+            None if inside.is_empty() => WireError::new("record", problem),
+            None => WireError::new(inside, problem),
+        }
     })
 }
 

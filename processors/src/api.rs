@@ -1,12 +1,16 @@
 //! The REST API, for any server: commands, `POST /{user_id}/subscriptions/{subscription_id}/{pay|waive|cancel|pause|resume}`, and what a user may use,
-//! `GET /{user_id}/access`, `GET /{user_id}/credits`, `GET /{user_id}/credits/ledger`, `POST /{user_id}/credits/consume`.
+//! `GET /{user_id}/access`, `GET /{user_id}/credits`, `GET /{user_id}/credits/ledger`, `POST /{user_id}/credits/consume`. The read models' own paths
+//! start with `/models/{name}/`.
 //!
 //! Who may ask is for whoever stands in front to find out: a request that comes here is carried out.
 
 pub mod http_api;
 
 mod entitlements;
+mod figureforge;
 mod path;
+mod serenya;
+mod usage;
 
 use dues_events::collect::Reason;
 use dues_events::record::Status;
@@ -19,7 +23,9 @@ use crate::collections::commands::{Command, Reply, command};
 use crate::collections::{Collector, Outcome, Visit};
 use crate::fields::Fields;
 use crate::gateway::Gateway;
+use crate::read_models::{ReadModel, ReadModels};
 pub use entitlements::{balance_json, movement_json};
+pub(crate) use path::decoded_text;
 use path::{CommandRoute, Route, Verb, route};
 
 /// The one method of every command.
@@ -48,7 +54,7 @@ pub struct Response {
     /// With 405, what the `allow` header has to say.
     pub allow: Option<&'static str>,
     /// What the `retry-after` header has to say, in seconds.
-    pub retry_after: Option<&'static str>,
+    pub retry_after: Option<u64>,
 }
 
 impl Response {
@@ -72,9 +78,10 @@ impl Response {
     }
 
     /// The headers that come with it.
-    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let content = Some(("content-type", "application/json"));
-        let (allow, retry) = (self.allow.map(|allow| ("allow", allow)), self.retry_after.map(|after| ("retry-after", after)));
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let content = Some(("content-type", "application/json".to_owned()));
+        let allow = self.allow.map(|allow| ("allow", allow.to_owned()));
+        let retry = self.retry_after.map(|after| ("retry-after", after.to_string()));
         [content, allow, retry].into_iter().flatten()
     }
 
@@ -88,25 +95,46 @@ impl Response {
     }
 }
 
-/// Carries a request out.
-pub async fn handle<E: Engine, G: Gateway>(collector: &Collector<E, G>, request: Request<'_>) -> Response {
-    let route = match route(request.path) {
-        Ok(route) => route,
-        Err(message) => return told(request, None, Response::error(404, "no_such_path", message)),
-    };
-    let allowed = match &route {
-        Route::Command(_) => METHOD,
-        Route::Entitlement(_, asked) => asked.method(),
-    };
-    let response = if request.method != allowed {
-        Response::not_allowed(allowed)
-    } else {
-        match &route {
-            Route::Command(route) => run(collector, route, request.body).await,
-            Route::Entitlement(user, asked) => entitlements::answer(&collector.store, user, *asked, request).await,
-        }
-    };
-    told(request, Some(&route), response)
+/// What requests are carried out with.
+#[derive(Clone)]
+pub struct Api<E: Engine, G> {
+    /// The records, and who collects what is due.
+    pub collector: Collector<E, G>,
+    /// The read models that can be asked.
+    pub read_models: ReadModels,
+}
+
+impl<E: Engine, G: Gateway> Api<E, G> {
+    /// With all read models.
+    pub fn new(collector: Collector<E, G>) -> Self {
+        Self { collector, read_models: ReadModels::default() }
+    }
+
+    /// Carries a request out.
+    pub async fn handle(&self, request: Request<'_>) -> Response {
+        let route = match route(request.path) {
+            Ok(route) => route,
+            Err(message) => return told(request, None, Response::error(404, "no_such_path", message)),
+        };
+        let response = match &route {
+            Route::Command(_) if request.method != METHOD => Response::not_allowed(METHOD),
+            Route::Entitlement(_, asked) if request.method != asked.method() => Response::not_allowed(asked.method()),
+            Route::Command(route) => run(&self.collector, route, request.body).await,
+            Route::Entitlement(user, asked) => entitlements::answer(&self.collector.store, user, *asked, request).await,
+            Route::Model(model, path) if self.read_models.has(*model) => {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                let store = &self.collector.store;
+                match model {
+                    ReadModel::Usage => usage::answer(store, self.read_models.usage(), &path, request).await,
+                    ReadModel::Figureforge => figureforge::answer(store, self.read_models.figureforge(), &path, request).await,
+                    // Boxed: it has many turns, and every request would have room for all of them.
+                    ReadModel::Serenya => Box::pin(serenya::answer(store, self.read_models.serenya(), &path, request)).await,
+                }
+            }
+            Route::Model(model, _) => Response::error(404, "no_such_path", format!("this deployment has no read model {}", model.name())),
+        };
+        told(request, Some(&route), response)
+    }
 }
 
 /// Says in the log what was answered.
@@ -114,6 +142,7 @@ fn told(request: Request<'_>, route: Option<&Route>, response: Response) -> Resp
     let (verb, user, subscription) = match route {
         Some(Route::Command(route)) => (route.verb.name(), route.user.as_str(), route.id.as_str()),
         Some(Route::Entitlement(user, asked)) => (asked.name(), user.as_str(), ""),
+        Some(Route::Model(model, _)) => (model.name(), "", ""),
         None => ("", "", ""),
     };
     tracing::info!(method = request.method, verb, user, subscription, status = response.status, "api");

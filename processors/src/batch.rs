@@ -17,6 +17,8 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
+use crate::read_models::ReadModels;
+
 /// What handlers run in.
 #[derive(Clone)]
 pub struct Context<E> {
@@ -28,12 +30,14 @@ pub struct Context<E> {
     pub parallel: usize,
     /// Whether parked records are being driven through again: they are decided anew.
     pub redriving: bool,
+    /// The read models that are told of what happens.
+    pub read_models: ReadModels,
 }
 
 impl<E: Engine> Context<E> {
     /// With the usual patience: five minutes, and 128 users at once.
     pub fn new(store: Store<E>) -> Self {
-        Self { store, hold: TimeDelta::minutes(5), parallel: 128, redriving: false }
+        Self { store, hold: TimeDelta::minutes(5), parallel: 128, redriving: false, read_models: ReadModels::default() }
     }
 }
 

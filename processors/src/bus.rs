@@ -3,28 +3,22 @@
 #[cfg(feature = "aws")]
 pub mod eventbridge;
 
-use dues_events::Time;
-use serde_json::Value;
 use std::future::Future;
+
+use crate::outbox::NotTaken;
+
+pub use dues_projections::feed::Message;
 
 /// Who speaks.
 pub const SOURCE: &str = "dues";
-
-/// Something worth telling.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// The same for every time that it is told: whoever listens can drop repeats.
-    pub id: String,
-    /// Such as `SubscriptionDueSoon`.
-    pub detail_type: &'static str,
-    /// When it became true.
-    pub at: Time,
-    /// What there is to tell. It carries the id too.
-    pub detail: Value,
-}
+/// The local stream that stands for the bus.
+pub const STREAM: &str = "events";
 
 /// A bus.
 pub trait Bus: Send + Sync {
+    /// Whether a call takes all of its messages or none, and in their order.
+    const IN_ORDER: bool = false;
+
     /// Tells all messages, at least once each. Gives, for each, why it was not taken.
-    fn publish(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), String>>> + Send;
+    fn publish(&self, messages: &[Message]) -> impl Future<Output = Vec<Result<(), NotTaken>>> + Send;
 }

@@ -3,6 +3,7 @@
 //! The shapes are read by hand: `aws_lambda_events` has them behind a feature that links `serde_dynamo`, and refuses a whole batch for one
 //! record that it cannot read. Here each record is read by itself, and one that cannot be read is still there to be parked.
 
+pub(crate) mod follower;
 mod values;
 
 use dues_events::wire::WireError;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
+pub use follower::Follower;
 pub use values::{read_item, write_item};
 
 /// The name, among the parked ones, of records that do not even say which table they come from.
@@ -120,7 +122,8 @@ impl Change {
             record["dynamodb"]["SequenceNumber"] = parked.sequence.as_str().into();
         }
         let own = TableNames::default();
-        let table = own.table(&parked.stream).or_else(|| tables.table(table_name(&record).ok()?));
+        let name = parked.stream.rsplit('/').next().unwrap_or_default();
+        let table = own.table(name).or_else(|| tables.table(table_name(&record).ok()?));
         let table = table.ok_or_else(|| wrong("eventSourceARN", format!("{} is no table", parked.stream)))?;
         Self::of_table(&record, table, parked.parked_at)
     }

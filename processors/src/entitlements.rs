@@ -14,6 +14,7 @@ mod connect;
 mod dues;
 
 pub use access::{access, consume, credits};
+pub(crate) use booking::read_standing;
 pub use dues::{DuesTold, dues};
 
 use dues_events::stripe::StripeEvent;

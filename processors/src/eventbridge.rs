@@ -1,5 +1,5 @@
 //! EventBridge events as Lambda delivers them, one for each invocation: `webhook-worker`, `webhook-balance-worker`, `collections-job`,
-//! `notifier-scheduler`. An error makes Lambda deliver the event again.
+//! `notifier-scheduler`, `usage-reset`. An error makes Lambda deliver the event again.
 //!
 //! The shapes are written by hand: `aws_lambda_events` has them behind a feature that links `serde_with`, and fails on what nothing here reads.
 
@@ -20,6 +20,8 @@ use crate::fields::Fields;
 use crate::gateway::Gateway;
 use crate::notifier::{self, Notified};
 use crate::queue::Queue;
+use crate::read_models::usage::Settings;
+use crate::usage_reset::{self, Reset};
 
 /// An event. What is missing is found by whoever reads the detail, who can park it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -173,7 +175,7 @@ pub async fn collections_job<E: Engine, Q: Queue>(
     Ok(summary)
 }
 
-/// What the schedule of `notifier-scheduler` says: nothing that matters.
+/// What the schedules of `notifier-scheduler` and `usage-reset` say: nothing that matters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Tick {}
 
@@ -192,4 +194,15 @@ pub async fn notifier_scheduler<E: Engine, B: Bus>(
     let Notified { due_soon, told, known, failed, locked } = &notified;
     tracing::info!(due_soon, told, known, failed, locked, "notifier");
     Ok(notified)
+}
+
+/// `usage-reset`: forgets what was used on days that are over.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn usage_reset<E: Engine>(store: &Store<E>, settings: &Settings, _: Tick) -> Result<Reset, StoreError> {
+    let reset = usage_reset::usage_reset(store, settings, |_| {}).await?;
+    let Reset { days, rows, gone, through } = &reset;
+    tracing::info!(days, rows, gone, %through, "usage reset");
+    Ok(reset)
 }

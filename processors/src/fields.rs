@@ -30,6 +30,11 @@ impl Fields {
         }
     }
 
+    /// The object itself.
+    pub(crate) fn into_json(self) -> Value {
+        Value::Object(self.0)
+    }
+
     /// An id, which must be there.
     pub(crate) fn id(&self, field: &str) -> Result<&str, WireError> {
         let id = self.text(field)?;
@@ -38,6 +43,16 @@ impl Fields {
             1..=LONGEST_ID => Ok(id),
             length => Err(wrong(field, format!("has {length} bytes, the most is {LONGEST_ID}"))),
         }
+    }
+
+    /// An id, if it is there.
+    pub(crate) fn optional_id(&self, field: &str) -> Result<Option<&str>, WireError> {
+        self.get(field).map(|_| self.id(field)).transpose()
+    }
+
+    /// Whatever is there, as it came; null when nothing is.
+    pub(crate) fn json(&self, field: &str) -> &Value {
+        self.get(field).unwrap_or(&Value::Null)
     }
 
     /// A list of ids, which must be there.

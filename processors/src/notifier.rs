@@ -84,7 +84,7 @@ async fn run<E: Engine, B: Bus>(store: &Store<E>, rules: &Rules, bus: &B, mut to
             match answer {
                 Ok(()) => taken.push((record, user)),
                 Err(reason) => {
-                    tracing::warn!(subscription = %record.subscription_id, reason, "a reminder was not taken");
+                    tracing::warn!(subscription = %record.subscription_id, %reason, "a reminder was not taken");
                     notified.failed += 1;
                 }
             }
@@ -130,7 +130,7 @@ fn message(record: &Record, now: Time) -> Message {
         "term": record.term.as_str(),
         "tier": record.plan.tier.as_str(),
     });
-    Message { id, detail_type: DUE_SOON, at: now, detail }
+    Message { id: id.into(), detail_type: DUE_SOON, at: Some(now), detail }
 }
 
 fn notice_id(record: &Record) -> String {

@@ -1,32 +1,40 @@
 //! `projector`: what follows from a change of the tables, told by their change streams. Cognito's groups follow a profile's tier, paid dues become
-//! entitlements, and a balance that DynamoDB's TTL has removed is told to the ledger.
+//! entitlements, a balance that DynamoDB's TTL has removed is told to the ledger, and a profile that it has removed is made again without its session.
 //!
 //! Changes of one user are worked on in order, users in parallel. A change that fails stops the later ones of its user, and of nobody else; a
 //! change that cannot be understood is parked. Every effect can be repeated: a change that is delivered again does no harm.
 
 mod dues;
 mod groups;
-mod read_models;
+mod reports;
+mod serenya;
+mod tags;
+mod usage;
 
-use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use dues_events::attr::{PROVIDER, SK, TIER};
 use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
-use dues_store::entitlements::EVENT_PREFIX;
+use dues_projections::serenya::profile::PROFILE;
+use dues_store::entitlements::{EVENT_PREFIX, told_event};
+use dues_store::table::figureforge::FIGUREFORGE;
+use dues_store::table::serenya::SERENYA;
+use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
 use dues_store::{Engine, Store, StoreError, TableNames};
-use futures::stream::{FuturesUnordered, StreamExt as _, iter};
-use serde_json::Value as Json;
+use futures::stream::{StreamExt as _, iter};
 use std::collections::HashMap;
 
-use crate::batch::{Fate, Incoming, Report, guarded, park_as};
-use crate::changes::{Change, DynamoStreamEvent, Read, sequence};
+use crate::batch::{Fate, Report, guarded};
+use crate::changes::follower::{handle, park_change};
+use crate::changes::{Change, DynamoStreamEvent, Follower};
 use crate::groups::{Directory, GroupNames, Limiter};
-use crate::kinesis::milliseconds;
+use crate::read_models::{ReadModel, ReadModels};
 
 pub use groups::{GROUPS_STREAM, redrive_groups};
+pub use usage::SeenTypes;
 
 /// How many users are worked on at once.
 const PARALLEL: usize = 128;
@@ -46,6 +54,10 @@ pub struct Projector<E, D> {
     pub tiers: TierMap,
     /// What the deployment calls the tables.
     pub tables: TableNames,
+    /// The read models that are told of what happens.
+    pub read_models: ReadModels,
+    /// The types of actions that are known to be listed.
+    pub action_types: SeenTypes,
     /// How many users are worked on at once.
     pub parallel: usize,
 }
@@ -61,6 +73,8 @@ impl<E: Engine, D: Directory> Projector<E, D> {
             names: GroupNames::default(),
             tiers: TierMap::default(),
             tables: TableNames::default(),
+            read_models: ReadModels::default(),
+            action_types: SeenTypes::default(),
             parallel: PARALLEL,
         }
     }
@@ -123,29 +137,40 @@ impl<E: Engine, D: Directory> Projector<E, D> {
     async fn run(&self, user: &UserId, change: &Change, work: Work<'_>) -> Result<Fate, StoreError> {
         match work {
             Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
+            Work::SessionOver(old) => self.session_over(user, old).await,
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
-            Work::Stripe(told) => self.stripe(user, told).await,
+            Work::Usage => self.usage(change).await,
+            Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
+            Work::Tags | Work::Report(_) if !self.read_models.has(ReadModel::Figureforge) => Ok(Fate::Skipped),
+            Work::Tags => self.tags(change).await,
+            Work::Report(row) => self.report(row).await,
         }
     }
 
     /// Parks a change as it would have come.
     async fn park_change(&self, change: &Change, code: &str, reason: String, user: &UserId) -> Fate {
-        let (sequence, arrived) = (change.sequence.clone(), change.arrived);
-        let mut record = change.to_json();
-        // The same change is the same record, whichever number it came under.
-        if let Some(stream) = record["dynamodb"].as_object_mut() {
-            stream.remove("SequenceNumber");
-        }
-        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
-        park_as(&self.store, change.table.name, &incoming, code, reason, (None, Some(user.to_string()))).await
+        park_change(self, change, code, reason, user).await
+    }
+}
+
+impl<E: Engine, D: Directory> Follower for Projector<E, D> {
+    type Engine = E;
+
+    fn store(&self) -> &Store<E> {
+        &self.store
     }
 
-    /// Parks a record as it came.
-    async fn park_unreadable(&self, place: usize, record: &Json, stream: &str, reason: String) -> (usize, Fate) {
-        let (sequence, arrived) = (sequence(record).to_owned(), self.store.clock.now());
-        let incoming = Incoming { sequence, arrived, data: record.to_string().into_bytes() };
-        (place, park_as(&self.store, stream, &incoming, "malformed", reason, (None, None)).await)
+    fn tables(&self) -> &TableNames {
+        &self.tables
+    }
+
+    fn parked_as(&self, table: &str) -> String {
+        table.to_owned()
+    }
+
+    async fn follow(&self, changes: &[Change]) -> Report {
+        self.project(changes).await
     }
 }
 
@@ -154,12 +179,20 @@ impl<E: Engine, D: Directory> Projector<E, D> {
 enum Work<'a> {
     /// A balance was removed because its time was over; this is what it was.
     Expired(&'a Item),
+    /// A profile of `serenya` was removed because its session was over; this is what it was.
+    SessionOver(&'a Item),
     /// The tier or the provider of a profile is another.
     Groups,
     /// A billing record has changed.
     Dues,
+    /// An action was counted.
+    Usage,
     /// Stripe has told something of the user.
     Stripe(&'a Item),
+    /// An image of figureforge is to be found under other tags.
+    Tags,
+    /// A report of an image of figureforge stands otherwise; this is its row.
+    Report(&'a Item),
 }
 
 impl<'a> Work<'a> {
@@ -168,10 +201,22 @@ impl<'a> Work<'a> {
         if change.table.name == BILLING_ACTIVITY.name {
             return Some((change.partition().into(), Self::Dues));
         }
+        if change.table.name == USER_USAGE.name {
+            return Some((change.partition().into(), Self::Usage));
+        }
+        if change.table.name == FIGUREFORGE.name {
+            // The lane is the image's, whose reports are in its partition.
+            let work = reports::concerned(change).map(Self::Report).or_else(|| tags::concerns(change).then_some(Self::Tags))?;
+            return Some((change.partition().into(), work));
+        }
         let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
         if change.table.name == ENTITLEMENTS.name {
             let told = change.new.as_ref().filter(|_| change.old.is_none() && sort.starts_with(EVENT_PREFIX))?;
             return Some((user_of(change.partition())?, Self::Stripe(told)));
+        }
+        if change.table.name == SERENYA.name {
+            let old = change.old.as_ref().filter(|_| change.by_ttl && change.new.is_none() && sort == PROFILE)?;
+            return Some((user_of(change.partition())?, Self::SessionOver(old)));
         }
         if change.table.name != GG_CORE.name {
             return None;
@@ -193,49 +238,5 @@ fn has_moved(old: Option<&Item>, new: &Item) -> bool {
 /// `projector`: handles a batch of a table's stream. The answer names the first record that has to be delivered again: Lambda then redelivers from
 /// there, and what had gone through is done again without harm.
 pub async fn projector<E: Engine, D: Directory>(projector: &Projector<E, D>, event: DynamoStreamEvent) -> DynamoDbEventResponse {
-    let now = projector.store.clock.now();
-    let mut fates = vec![Fate::Skipped; event.records.len()];
-    let (mut places, mut changes, mut unreadable) = (Vec::new(), Vec::new(), FuturesUnordered::new());
-    for (place, record) in event.records.iter().enumerate() {
-        match Change::read(record, &projector.tables, now) {
-            Read::Change(change) => {
-                places.push(place);
-                changes.push(change);
-            }
-            Read::Foreign => {}
-            Read::Unreadable { stream, error } => unreadable.push(projector.park_unreadable(place, record, stream, error.to_string())),
-        }
-    }
-    while let Some((place, fate)) = unreadable.next().await {
-        fates[place] = fate;
-    }
-    for (place, fate) in places.into_iter().zip(projector.project(&changes).await.fates) {
-        fates[place] = fate;
-    }
-    let lag = changes.iter().map(|change| change.arrived).min().map_or(0, |oldest| milliseconds(now - oldest));
-    answer(&event, &Report { fates }, lag)
-}
-
-/// Says in the log what became of the batch, and names to Lambda what has to come again.
-fn answer(event: &DynamoStreamEvent, report: &Report, lag_ms: u64) -> DynamoDbEventResponse {
-    let counts = report.counts();
-    let mut response = DynamoDbEventResponse::default();
-    if let Some(first) = report.first_failure() {
-        let mut failure = DynamoDbBatchItemFailure::default();
-        failure.item_identifier = Some(sequence(&event.records[first]).to_owned());
-        tracing::warn!(sequence = failure.item_identifier, why = ?report.fates[first], "a change has to be delivered again");
-        response.batch_item_failures.push(failure);
-    }
-    tracing::info!(
-        records = report.fates.len(),
-        applied = counts.applied,
-        duplicate = counts.duplicate,
-        ignored = counts.ignored,
-        skipped = counts.skipped,
-        parked = counts.parked,
-        failed = counts.failed,
-        lag_ms,
-        "changes"
-    );
-    response
+    handle(projector, event).await
 }

@@ -31,7 +31,7 @@ pub const SIGNATURE: &str = "stripe-signature";
 /// The one method.
 const METHOD: &str = "POST";
 /// Seconds after which it is worth trying again. Stripe chooses its own times; others may listen.
-const RETRY_AFTER: &str = "5";
+const RETRY_AFTER: u64 = 5;
 /// The key of what names neither a user nor a customer nor itself. Such events are parked, in whatever order.
 const NAMELESS: &str = "nameless";
 

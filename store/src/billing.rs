@@ -119,7 +119,10 @@ impl<E: Engine> Store<E> {
     }
 
     /// All pages of a query.
-    pub(crate) async fn all(&self, mut query: Query) -> Result<Vec<Item>, StoreError> {
+    ///
+    /// # Errors
+    /// What the engine could not do.
+    pub async fn all(&self, mut query: Query) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         loop {
             let page = self.engine.query(query.clone()).await?;

@@ -9,7 +9,6 @@
 
 mod booking;
 mod expiry;
-mod tries;
 
 pub use booking::{Booked, Booking, Terms};
 
@@ -21,7 +20,7 @@ use std::collections::BTreeSet;
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Key, Op, Query, StoreError, Transacted, Written};
 use crate::table::GG_CORE;
-use tries::Tries;
+use crate::tries::Tries;
 
 /// What became of a movement.
 #[derive(Debug, Clone, PartialEq, Eq)]

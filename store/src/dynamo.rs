@@ -63,11 +63,8 @@ impl Dynamo {
     pub async fn create(&self, table: &'static Table) -> Result<(), StoreError> {
         let keys: BTreeSet<&str> = table.key_attributes().collect();
         let definitions = keys.into_iter().map(|name| {
-            AttributeDefinition::builder()
-                .attribute_name(name)
-                .attribute_type(ScalarAttributeType::S)
-                .build()
-                .map_err(|e| invalid(table, &e))
+            let kind = if table.is_numeric(name) { ScalarAttributeType::N } else { ScalarAttributeType::S };
+            AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build().map_err(|e| invalid(table, &e))
         });
         let indexes = table.indexes.iter().map(|index| secondary_index(table, index)).collect::<Result<Vec<_>, _>>()?;
         let stream = table
@@ -129,17 +126,18 @@ impl Engine for Dynamo {
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        let partition = match query.index {
-            None => query.table.partition,
+        let (partition, sort) = match query.index {
+            None => (query.table.partition, query.table.sort),
             Some(name) => {
                 let found = query.table.index(name);
-                found.ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?.1.partition
+                let (_, index) = found.ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?;
+                (index.partition, index.sort)
             }
         };
         let mut expression = Expression::default();
         let mut key = expression.render(&Condition::Equals(partition, Value::text(query.partition)), query.table);
-        if let (Some(prefix), Some(sort), Some(key)) = (query.prefix, query.table.sort, &mut key) {
-            key.push_str(&expression.begins_with(sort, prefix));
+        if let (Some(sort), Some(key)) = (sort, &mut key) {
+            key.push_str(&expression.sorted(sort, &query.sorted));
         }
         let filter = expression.render(&query.filter, query.table);
         let answer = self

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
 use crate::table::Table;
 use dues_events::{Item, Value};
 use row::{IndexKey, Row};
@@ -241,15 +241,28 @@ fn partition_sql(query: &Query) -> (String, Vec<Sql>, u32) {
         after = format!(" AND sk {than} ?");
         values.push(Sql::Text(start.text(sort).unwrap_or_default().to_owned()));
     }
-    if let Some(prefix) = &query.prefix {
-        // Nothing that starts like that is beyond the last character that there is.
-        after.push_str(" AND sk >= ? AND sk < ?");
-        values.extend([prefix.clone(), format!("{prefix}{}", char::MAX)].map(Sql::Text));
-    }
+    let text = |value: &Value| Sql::Text(value.as_text().unwrap_or_default().to_owned());
+    range(&query.sorted, "sk", text, &mut after, &mut values);
     let limit = query.limit.unwrap_or(PAGE);
     let name = schema::quoted(query.table.name);
     // One more than asked for tells whether there is a next page.
     (format!("SELECT id, pk, sk, item FROM {name} WHERE pk = ?{after} ORDER BY sk{order} LIMIT {}", u64::from(limit) + 1), values, limit)
+}
+
+/// What a query's sort keys add to its SQL.
+fn range(sorted: &Sorted, column: &str, key: impl Fn(&Value) -> Sql, sql: &mut String, values: &mut Vec<Sql>) {
+    match sorted {
+        Sorted::All => {}
+        Sorted::Prefix(prefix) => {
+            // Nothing that starts like that is beyond the last character that there is.
+            sql.push_str(&format!(" AND {column} >= ? AND {column} < ?"));
+            values.extend([prefix.clone(), format!("{prefix}{}", char::MAX)].map(Sql::Text));
+        }
+        Sorted::Between(least, most) => {
+            sql.push_str(&format!(" AND {column} BETWEEN ? AND ?"));
+            values.extend([key(least), key(most)]);
+        }
+    }
 }
 
 /// Items of an index partition come in the order of its sort key, then in the order in which they were first written.
@@ -263,13 +276,18 @@ fn index_sql(query: &Query, name: &str) -> Result<(String, Vec<Sql>, u32), Store
         let row = Sql::Integer(i64::try_from(row).unwrap_or(i64::MAX));
         if index.sort.is_some() {
             after = format!(" AND (s{n}, id) {than} (?, ?)");
-            values.push(sql_key(&IndexKey::of(start.text(SORT).unwrap_or_default())));
+            values.push(sql_key(&IndexKey::sort(index, start.get(SORT))));
         } else {
             after = format!(" AND id {than} ?");
         }
         values.push(row);
     }
-    let by = if index.sort.is_some() { format!("s{n}{order}, id{order}") } else { format!("id{order}") };
+    let mut by = format!("id{order}");
+    if index.sort.is_some() {
+        by = format!("s{n}{order}, {by}");
+        after.push_str(&format!(" AND s{n} IS NOT NULL"));
+        range(&query.sorted, &format!("s{n}"), |value| sql_key(&IndexKey::sort(index, Some(value))), &mut after, &mut values);
+    }
     let limit = query.limit.unwrap_or(PAGE);
     let table = schema::quoted(query.table.name);
     Ok((format!("SELECT id, pk, sk, item FROM {table} WHERE p{n} = ?{after} ORDER BY {by} LIMIT {}", u64::from(limit) + 1), values, limit))
@@ -280,6 +298,7 @@ fn sql_key(key: &IndexKey) -> Sql {
         IndexKey::None => Sql::Null,
         IndexKey::Uuid(bytes) => Sql::Blob(bytes.to_vec()),
         IndexKey::Text(text) => Sql::Text(text.clone()),
+        IndexKey::Number(number) => Sql::Integer(*number),
     }
 }
 
@@ -306,7 +325,7 @@ fn read_page(
         let text = |n| row.get_ref(n).and_then(|value| value.as_str().map_err(Into::into));
         let bytes = row.get_ref(3)?.as_blob().map_err(|_| codec::Damaged)?;
         let (pk, sk) = (text(1)?, text(2)?);
-        let passes = row::passes(filter, table, pk, sk, bytes)?;
+        let passes = row::holds(filter, table, pk, sk, Some(bytes))?;
         if !passes && seen < limit {
             continue;
         }
@@ -331,8 +350,8 @@ fn cursor(table: &Table, index: Option<&str>, id: i64, item: &Item) -> Cursor {
         }
         Some((_, index)) => {
             place.set(ROW, Value::number(id.unsigned_abs()));
-            if let Some(sort) = index.sort {
-                place.set_text(SORT, item.text(sort).unwrap_or_default());
+            if let Some(value) = index.sort.and_then(|sort| item.get(sort)) {
+                place.set(SORT, value.clone());
             }
         }
     }

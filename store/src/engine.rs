@@ -163,8 +163,8 @@ pub struct Query {
     pub index: Option<&'static str>,
     /// Which partition.
     pub partition: String,
-    /// Only items whose sort key starts with this; of the table, not of an index.
-    pub prefix: Option<String>,
+    /// Which sort keys, of the table or of the index.
+    pub sorted: Sorted,
     /// In the order of the sort key, or against it.
     pub forward: bool,
     /// Seeing every write that was acknowledged; an index cannot.
@@ -186,7 +186,7 @@ impl Query {
             table,
             index: None,
             partition,
-            prefix: None,
+            sorted: Sorted::All,
             forward: true,
             consistent: true,
             limit: None,
@@ -198,13 +198,32 @@ impl Query {
     /// The items of a partition whose sort key starts like that, consistently, in order.
     #[must_use]
     pub fn prefix(table: &'static Table, partition: impl Into<String>, prefix: impl Into<String>) -> Self {
-        Self { prefix: Some(prefix.into()), ..Self::partition(table, partition) }
+        Self { sorted: Sorted::Prefix(prefix.into()), ..Self::partition(table, partition) }
     }
 
     /// A partition of an index.
     #[must_use]
     pub fn index(table: &'static Table, index: &'static str, partition: impl Into<String>) -> Self {
         Self { index: Some(index), consistent: false, ..Self::partition(table, partition) }
+    }
+}
+
+/// Which sort keys of a partition a query asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sorted {
+    /// All of them.
+    All,
+    /// Those that start like that; only of keys that are texts.
+    Prefix(String),
+    /// From one to another, both included, as DynamoDB orders values of that type.
+    Between(Value, Value),
+}
+
+impl Sorted {
+    /// That one.
+    #[must_use]
+    pub fn at(value: Value) -> Self {
+        Self::Between(value.clone(), value)
     }
 }
 

@@ -121,15 +121,24 @@ impl<E: Engine> Store<E> {
     pub async fn journal_aggregates(&self, mut each: impl FnMut(Aggregate) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut start: Option<Cursor> = None;
         loop {
-            let page = self.engine.scan(&JOURNAL, start, PAGE).await?;
-            for item in page.items.iter().filter(|item| item.text(SK) == Some(HEAD)) {
-                each(item.text(PK).and_then(Aggregate::read).ok_or_else(|| unreadable(item, PK))?)?;
-            }
-            match page.next {
+            let (aggregates, next) = self.journal_page(start).await?;
+            aggregates.into_iter().try_for_each(&mut each)?;
+            match next {
                 Some(next) => start = Some(next),
                 None => return Ok(()),
             }
         }
+    }
+
+    /// A page of the aggregates of every model, and where the next one starts. It may be empty and not the last.
+    ///
+    /// # Errors
+    /// What the engine could not do, or a row that cannot be read.
+    pub async fn journal_page(&self, start: Option<Cursor>) -> Result<(Vec<Aggregate>, Option<Cursor>), StoreError> {
+        let page = self.engine.scan(&JOURNAL, start, PAGE).await?;
+        let heads = page.items.iter().filter(|item| item.text(SK) == Some(HEAD));
+        let read = |item: &Item| item.text(PK).and_then(Aggregate::read).ok_or_else(|| unreadable(item, PK));
+        Ok((heads.map(read).collect::<Result<_, _>>()?, page.next))
     }
 }
 

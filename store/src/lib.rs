@@ -13,10 +13,12 @@ pub mod pages;
 pub mod parked;
 pub mod sweep;
 pub mod table;
+pub mod usage;
 pub mod user;
 
 mod admin;
 mod billing;
+mod tries;
 mod unique;
 
 #[cfg(feature = "dynamo")]
@@ -28,6 +30,6 @@ pub use billing::Store;
 pub use clock::{Clock, SharedClock, SystemClock};
 pub use commit::{CommitError, Committed};
 pub use credits::{Consumed, LedgerCheck, Moved};
-pub use engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
+pub use engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
 pub use lock::{Acquired, Held, Lock, Locks};
 pub use table::{Table, TableNames};

@@ -1,6 +1,9 @@
 //! The tables, declared once. The embedded schema is made from this, the deployed template is tested against it.
 
+pub mod figureforge;
 mod names;
+pub mod serenya;
+pub mod usage;
 
 use dues_events::attr;
 
@@ -11,7 +14,7 @@ pub use names::TableNames;
 pub struct Table {
     /// Its name, unless a deployment gives it another.
     pub name: &'static str,
-    /// The partition key; all keys here are strings.
+    /// The partition key; it and the sort key are texts.
     pub partition: &'static str,
     /// The sort key.
     pub sort: Option<&'static str>,
@@ -30,17 +33,33 @@ pub struct Index {
     pub name: &'static str,
     /// The partition key.
     pub partition: &'static str,
-    /// The sort key.
+    /// The sort key. An item without it is not in the index.
     pub sort: Option<&'static str>,
+    /// Whether the sort key is a whole number, and not a text.
+    pub numeric: bool,
+}
+
+impl Index {
+    const fn new(name: &'static str, partition: &'static str) -> Self {
+        Self { name, partition, sort: None, numeric: false }
+    }
+
+    const fn sorted(name: &'static str, partition: &'static str, sort: &'static str) -> Self {
+        Self { name, partition, sort: Some(sort), numeric: false }
+    }
+
+    const fn numbered(name: &'static str, partition: &'static str, sort: &'static str) -> Self {
+        Self { name, partition, sort: Some(sort), numeric: true }
+    }
 }
 
 /// Finds a record by its UUID.
-pub const BY_SUBSCRIPTION: Index = Index { name: "subscription_id-index", partition: attr::SUBSCRIPTION_ID, sort: None };
+pub const BY_SUBSCRIPTION: Index = Index::new("subscription_id-index", attr::SUBSCRIPTION_ID);
 /// Finds all records in a status.
 ///
 /// DynamoDB takes about 1,000 writes a second for one value of an index key: that is the ceiling for moves into one status. The remedy,
 /// when it is reached, is a suffix on the key (`SCHEDULED#7`) and a query for each suffix.
-pub const BY_STATUS: Index = Index { name: "billing_status-index", partition: attr::BILLING_STATUS, sort: None };
+pub const BY_STATUS: Index = Index::new("billing_status-index", attr::BILLING_STATUS);
 
 /// One record for each billing period of a user.
 pub const BILLING_ACTIVITY: Table = Table {
@@ -70,7 +89,7 @@ pub const PARKED: Table =
     Table { name: "dues-parked", partition: "stream", sort: Some("parked_id"), indexes: &[], stream: false, ttl: None };
 
 /// Finds the debits of the sandbox that there is still something to tell of.
-pub const PENDING: Index = Index { name: "pending-index", partition: "pending", sort: None };
+pub const PENDING: Index = Index::new("pending-index", "pending");
 
 /// The books of the sandbox gateway. No deployment has it.
 pub const SANDBOX: Table = Table { name: "dues-sandbox", partition: "key", sort: None, indexes: &[PENDING], stream: false, ttl: None };
@@ -92,16 +111,60 @@ pub const ENTITLEMENTS: Table =
 pub const JOURNAL: Table =
     Table { name: "dues-journal", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: false, ttl: None };
 
-/// Every table that a deployment has.
-pub const ALL: [&Table; 7] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &GG_CORE, &ENTITLEMENTS, &JOURNAL];
+/// Every table that a deployment with all read models has.
+pub const ALL: [&Table; 12] = [
+    &BILLING_ACTIVITY,
+    &HISTORY,
+    &LOCKS,
+    &PARKED,
+    &GG_CORE,
+    &ENTITLEMENTS,
+    &JOURNAL,
+    &usage::USER_SUBSCRIPTIONS,
+    &usage::USER_USAGE,
+    &usage::ACTIONS_LOG,
+    &figureforge::FIGUREFORGE,
+    &serenya::SERENYA,
+];
 /// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
-pub const EMBEDDED: [&Table; 9] = [&BILLING_ACTIVITY, &HISTORY, &LOCKS, &PARKED, &SANDBOX, &GROUPS, &GG_CORE, &ENTITLEMENTS, &JOURNAL];
+pub const EMBEDDED: [&Table; 14] = [
+    &BILLING_ACTIVITY,
+    &HISTORY,
+    &LOCKS,
+    &PARKED,
+    &SANDBOX,
+    &GROUPS,
+    &GG_CORE,
+    &ENTITLEMENTS,
+    &JOURNAL,
+    &usage::USER_SUBSCRIPTIONS,
+    &usage::USER_USAGE,
+    &usage::ACTIONS_LOG,
+    &figureforge::FIGUREFORGE,
+    &serenya::SERENYA,
+];
+
+/// The tables whose rows can all be made again from those of the others.
+pub const DERIVED: [&Table; 5] =
+    [&BILLING_ACTIVITY, &usage::USER_SUBSCRIPTIONS, &usage::USER_USAGE, &figureforge::FIGUREFORGE, &serenya::SERENYA];
 
 impl Table {
+    /// Whether its rows can be made again from those of other tables.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        DERIVED.iter().any(|derived| derived.name == self.name)
+    }
+
     /// One of its indexes.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<(usize, &'static Index)> {
         self.indexes.iter().enumerate().find(|(_, index)| index.name == name)
+    }
+
+    /// Whether a key attribute is a number, and not a text.
+    #[must_use]
+    pub fn is_numeric(&self, name: &str) -> bool {
+        self.indexes.iter().any(|index| index.numeric && index.sort == Some(name))
     }
 
     /// All attributes that are part of some key, the table's own first.

@@ -5,6 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_sdk_eventbridge::types::Target;
+use aws_sdk_kinesis::types::ShardIteratorType;
+use aws_sdk_sqs::types::QueueAttributeName;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
 };
@@ -46,10 +49,11 @@ pub enum Mischief {
 }
 
 /// The operations that are written down and meddled with.
-const SEEN: [&str; 7] = [
+const SEEN: [&str; 8] = [
     "SendMessageBatch",
     "PutEvents",
     "PutRecord",
+    "PutRecords",
     "AdminListGroupsForUser",
     "AdminAddUserToGroup",
     "AdminRemoveUserFromGroup",
@@ -136,7 +140,7 @@ impl Meddler {
 
     fn note(&self, operation: &str, body: &Value) -> Asked {
         let mut all = self.lock();
-        let entries = body["Entries"].as_array().cloned().unwrap_or_else(|| vec![body.clone()]);
+        let entries = body[list(operation)].as_array().cloned().unwrap_or_else(|| vec![body.clone()]);
         let asked = Asked { number: all.len(), operation: operation.to_owned(), entries };
         all.push(asked.clone());
         asked
@@ -184,6 +188,11 @@ impl HttpConnector for Line {
     }
 }
 
+/// What an operation calls its entries, in the request and in the answer.
+fn list(operation: &str) -> &'static str {
+    if operation == "PutRecords" { "Records" } else { "Entries" }
+}
+
 /// Sends on what is not dropped, and adds to the answer what was.
 async fn drop_some(
     inner: SharedHttpConnector,
@@ -194,18 +203,20 @@ async fn drop_some(
     error: &'static str,
 ) -> Result<HttpResponse, ConnectorError> {
     let kept: Vec<&Value> = asked.entries.iter().enumerate().filter(|(place, _)| !places.contains(place)).map(|(_, entry)| entry).collect();
-    let mut answer = json!({"Entries": [], "Successful": [], "Failed": []});
+    let list = list(&asked.operation);
+    let mut answer = json!({list: [], "Successful": [], "Failed": []});
     if !kept.is_empty() {
-        body["Entries"] = json!(kept);
+        body[list] = json!(kept);
         let text = body.to_string();
         request.headers_mut().insert("content-length", text.len().to_string());
         *request.body_mut() = SdkBody::from(text);
         answer = read(inner.call(request).await?).await?;
     }
     for place in places.iter().filter(|place| **place < asked.entries.len()) {
-        if asked.operation == "PutEvents" {
-            answer["Entries"].as_array_mut().unwrap().insert(*place, json!({"ErrorCode": error, "ErrorMessage": "dropped"}));
+        if asked.operation != "SendMessageBatch" {
+            answer[list].as_array_mut().unwrap().insert(*place, json!({"ErrorCode": error, "ErrorMessage": "dropped"}));
             answer["FailedEntryCount"] = json!(places.len());
+            answer["FailedRecordCount"] = json!(places.len());
         } else {
             let id = &asked.entries[*place]["Id"];
             let fault = error == "InvalidMessageContents";
@@ -238,4 +249,48 @@ async fn read(said: HttpResponse) -> Result<Value, ConnectorError> {
 
 fn response(status: u16, body: &Value) -> HttpResponse {
     HttpResponse::new(StatusCode::try_from(status).unwrap(), SdkBody::from(body.to_string()))
+}
+
+/// Makes a bus whose events of these types go to a queue, and gives the queue's URL.
+pub async fn listen(sqs: &aws_sdk_sqs::Client, events: &aws_sdk_eventbridge::Client, bus: &str, types: &[&str]) -> String {
+    let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
+    let attributes = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send().await.unwrap();
+    let arn = attributes.attributes().unwrap()[&QueueAttributeName::QueueArn].clone();
+    events.create_event_bus().name(bus).send().await.unwrap();
+    let pattern = json!({"source": ["dues"], "detail-type": types}).to_string();
+    events.put_rule().name("all").event_bus_name(bus).event_pattern(pattern).send().await.unwrap();
+    let target = Target::builder().id("queue").arn(arn).build().unwrap();
+    events.put_targets().rule("all").event_bus_name(bus).targets(target).send().await.unwrap();
+    url
+}
+
+/// Everything on a queue, in the order of its text.
+pub async fn drain(client: &aws_sdk_sqs::Client, url: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut empty = 0;
+    while empty < 2 {
+        let got = client.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
+        empty = if got.messages().is_empty() { empty + 1 } else { 0 };
+        for message in got.messages() {
+            all.push(message.body().unwrap().to_owned());
+            client.delete_message().queue_url(url).receipt_handle(message.receipt_handle().unwrap()).send().await.unwrap();
+        }
+    }
+    all.sort();
+    all.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+}
+
+/// Keys and bodies of what is on a stream, shard after shard, each in its order.
+pub async fn read_stream(client: &aws_sdk_kinesis::Client, stream: &str) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for shard in client.list_shards().stream_name(stream).send().await.unwrap().shards() {
+        let start = client.get_shard_iterator().stream_name(stream).shard_iterator_type(ShardIteratorType::TrimHorizon);
+        let mut next = start.shard_id(shard.shard_id()).send().await.unwrap().shard_iterator;
+        while let Some(iterator) = next {
+            let got = client.get_records().shard_iterator(iterator).send().await.unwrap();
+            all.extend(got.records().iter().map(|record| (record.partition_key().unwrap().to_owned(), record.data().as_ref().to_vec())));
+            next = got.next_shard_iterator.filter(|_| !got.records.is_empty());
+        }
+    }
+    all
 }

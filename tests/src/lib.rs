@@ -8,10 +8,13 @@ pub mod dynoxide;
 pub mod edges;
 pub mod engines;
 pub mod faulty;
+pub mod figureforge_events;
 pub mod heard;
 pub mod impatient;
 pub mod knock;
+pub mod leaky;
 pub mod ledger;
+pub mod logged;
 pub mod manual;
 pub mod mapping;
 pub mod memory;
@@ -19,9 +22,11 @@ pub mod ministack;
 pub mod payments;
 pub mod pool;
 pub mod recorder;
+pub mod serenya_events;
 pub mod stack;
 pub mod stripe;
 pub mod template;
+pub mod usage_events;
 pub mod world;
 
 /// Runs clauses on SQLite, on DynamoDB in this process, and on maps.

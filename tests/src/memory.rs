@@ -1,8 +1,8 @@
 //! A third engine, of maps: quick enough for thousands of random cases, and written without a look at the other two.
 
 use dues_events::{Item, Value};
-use dues_store::table::Table;
-use dues_store::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
+use dues_store::table::{Index, Table};
+use dues_store::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -51,23 +51,40 @@ impl Engine for Memory {
         let missing = |name: &str| StoreError::Invalid(format!("{}: no index {name}", query.table.name));
         let index = query.index.map(|name| query.table.index(name).ok_or_else(|| missing(name))).transpose()?.map(|(_, index)| index);
         let partition = index.map_or(query.table.partition, |index| index.partition);
+        let sort = index.map_or(query.table.sort, |index| index.sort);
         let mut items: Vec<Item> =
             self.with(query.table, |rows| rows.values().filter(|item| item.text(partition) == Some(&query.partition)).cloned().collect());
-        if let (Some(prefix), Some(sort)) = (&query.prefix, query.table.sort) {
-            items.retain(|item| item.text(sort).is_some_and(|text| text.starts_with(prefix.as_str())));
+        if let Some(sort) = sort {
+            items.retain(|item| match &query.sorted {
+                Sorted::All => item.get(sort).is_some(),
+                Sorted::Prefix(prefix) => item.text(sort).is_some_and(|text| text.starts_with(prefix.as_str())),
+                Sorted::Between(least, most) => {
+                    holds(&Condition::AtLeast(sort, least.clone()), Some(item))
+                        && !holds(&Condition::AtLeast(sort, most.clone()), Some(item))
+                            | holds(&Condition::Equals(sort, most.clone()), Some(item))
+                }
+            });
         }
-        if let Some(sort) = index.and_then(|index| index.sort) {
-            items.sort_by_key(|item| item.text(sort).map(str::to_owned));
-        }
+        // By the index's sort key, then by the table's keys.
+        let rank = |item: &Item| {
+            let sort = index.and_then(|index| item.get(index.sort?));
+            let (number, text) = match sort {
+                Some(Value::N(number)) => (number.parse().unwrap_or(0), String::new()),
+                Some(value) => (0, value.as_text().unwrap_or_default().to_owned()),
+                None => (0_i64, String::new()),
+            };
+            (number, text, keys(query.table, item))
+        };
+        items.sort_by_key(rank);
         if !query.forward {
             items.reverse();
         }
-        if let Some(start) = query.start.as_ref().map(|Cursor(place)| keys(query.table, place)) {
+        if let Some(start) = query.start.as_ref().map(|Cursor(place)| rank(place)) {
             // The item may have left the partition since: go on behind where it was.
-            items.retain(|item| if query.forward { keys(query.table, item) > start } else { keys(query.table, item) < start });
+            items.retain(|item| if query.forward { rank(item) > start } else { rank(item) < start });
         }
         let limit = query.limit.unwrap_or(1000) as usize;
-        let next = (items.len() > limit).then(|| cursor(query.table, &items[limit - 1]));
+        let next = (items.len() > limit).then(|| cursor(query.table, index, &items[limit - 1]));
         items.truncate(limit);
         items.retain(|item| holds(&query.filter, Some(item)));
         Ok(Page { items, next })
@@ -78,7 +95,7 @@ impl Engine for Memory {
         if let Some(start) = start.as_ref().map(|Cursor(place)| keys(table, place)) {
             items.retain(|item| keys(table, item) > start);
         }
-        let next = (items.len() > limit as usize).then(|| cursor(table, &items[limit as usize - 1]));
+        let next = (items.len() > limit as usize).then(|| cursor(table, None, &items[limit as usize - 1]));
         items.truncate(limit as usize);
         Ok(Page { items, next })
     }
@@ -189,7 +206,7 @@ fn keys(table: &Table, item: &Item) -> [String; 2] {
     [Some(table.partition), table.sort].map(|name| name.and_then(|name| item.text(name)).unwrap_or_default().to_owned())
 }
 
-fn cursor(table: &Table, item: &Item) -> Cursor {
-    let names = [Some(table.partition), table.sort].into_iter().flatten();
-    Cursor(names.map(|name| (name.into(), Value::text(item.text(name).unwrap_or_default()))).collect())
+fn cursor(table: &Table, index: Option<&Index>, item: &Item) -> Cursor {
+    let names = [Some(table.partition), table.sort, index.and_then(|index| index.sort)].into_iter().flatten();
+    Cursor(names.filter_map(|name| Some((name.into(), item.get(name)?.clone()))).collect())
 }

@@ -5,7 +5,7 @@
 use dues_events::event::Answer;
 use dues_events::{AttemptKey, Item, Record, UserId};
 use dues_processors::api::http_api::{HttpApiRequest, HttpApiResponse, http_api};
-use dues_processors::api::{Request, Response, handle};
+use dues_processors::api::{Api, Request, Response};
 use dues_processors::collections::Collector;
 use dues_processors::gateway::sandbox::{Odds, Sandbox};
 use dues_processors::gateway::{Debit, Gateway, Unanswered};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// A member, and where they are kept.
 struct Office {
     engine: Embedded,
-    collector: Collector<Embedded, Sandbox<Embedded>>,
+    api: Api<Embedded, Sandbox<Embedded>>,
     user: &'static str,
     record: Record,
     _folder: TempDir,
@@ -39,7 +39,7 @@ async fn office_with(user: &'static str, mask: &str, terms: Value) -> Office {
     let sandbox = Sandbox::new(store(engine.clone()), Odds::NONE);
     sandbox.set_account(&UserId::from(user), mask).await.unwrap();
     let record = records(&engine, user).await.remove(0);
-    Office { collector: Collector::new(store(engine.clone()), sandbox), engine, user, record, _folder }
+    Office { api: Api::new(Collector::new(store(engine.clone()), sandbox)), engine, user, record, _folder }
 }
 
 impl Office {
@@ -48,7 +48,7 @@ impl Office {
     }
 
     async fn send(&self, method: &str, path: &str, body: &str) -> Response {
-        handle(&self.collector, Request { method, path, query: "", body: body.as_bytes() }).await
+        self.api.handle(Request { method, path, query: "", body: body.as_bytes() }).await
     }
 
     fn path(&self, verb: &str) -> String {
@@ -126,10 +126,10 @@ impl Gateway for Silent {
 #[tokio::test]
 async fn a_debit_whose_answer_is_not_known_is_accepted_and_says_so() {
     let office = office("u-1", "6789").await;
-    let collector = Collector::new(store(office.engine.clone()), Silent);
+    let api = Api::new(Collector::new(store(office.engine.clone()), Silent));
     let path = office.path("pay");
     for reason in ["no answer within 10 s", "still no answer"] {
-        let response = handle(&collector, Request { method: "POST", path: &path, query: "", body: b"" }).await;
+        let response = api.handle(Request { method: "POST", path: &path, query: "", body: b"" }).await;
         assert_eq!(told(&response), (202, "in_doubt", "ACHSENT"));
         assert_eq!(response.body["in_doubt"], json!(reason));
     }
@@ -258,9 +258,9 @@ async fn a_user_whom_somebody_else_works_on_is_left_alone() {
 async fn a_store_that_does_not_answer_is_told_apart_from_one_that_cannot() {
     let office = office("u-1", "6789").await;
     let engine = Faulty::after(office.engine.clone(), 0);
-    let collector = Collector::new(store(engine.clone()), Sandbox::new(store(engine), Odds::NONE));
+    let api = Api::new(Collector::new(store(engine.clone()), Sandbox::new(store(engine), Odds::NONE)));
     for verb in ["pay", "waive"] {
-        let response = handle(&collector, Request { method: "POST", path: &office.path(verb), query: "", body: b"" }).await;
+        let response = api.handle(Request { method: "POST", path: &office.path(verb), query: "", body: b"" }).await;
         assert_eq!(error(&response), (503, "unavailable"));
         assert!(!message(&response).contains("plug"), "that is for the log: {response:?}");
     }
@@ -273,7 +273,7 @@ async fn a_store_that_does_not_answer_is_told_apart_from_one_that_cannot() {
 
 async fn through_api_gateway(office: &Office, event: Value) -> HttpApiResponse {
     let request: HttpApiRequest = serde_json::from_value(event).unwrap();
-    http_api(&office.collector, request).await
+    http_api(&office.api, request).await
 }
 
 /// An event as API Gateway sends it, with what nobody reads here.

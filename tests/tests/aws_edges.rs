@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use aws_sdk_eventbridge::types::Target;
-use aws_sdk_kinesis::types::ShardIteratorType;
-use aws_sdk_sqs::types::QueueAttributeName;
 use dues_processors::bus::eventbridge::EventBridge;
 use dues_processors::bus::{Bus, Message};
 use dues_processors::collections::job::{Process, Task};
 use dues_processors::inbox::kinesis::Kinesis;
 use dues_processors::inbox::{Inbox, InboxError};
+use dues_processors::outbox::NotTaken;
 use dues_processors::queue::Queue;
 use dues_processors::queue::sqs::Sqs;
-use dues_tests::edges::{Asked, Meddler, Mischief};
+use dues_tests::edges::{Asked, Meddler, Mischief, drain, listen, read_stream};
 use dues_tests::impatient::Impatient;
 use dues_tests::ministack::new_account;
 use dues_tests::world::t;
@@ -37,22 +35,6 @@ async fn line(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Line
     let url = client.create_queue().queue_name("collections").send().await.unwrap().queue_url.unwrap();
     let queue = Sqs::new(client.clone(), &url, clock.shared());
     Line { meddler, client, url, clock, queue }
-}
-
-/// Everything on a queue, in the order of its text.
-async fn drain(client: &aws_sdk_sqs::Client, url: &str) -> Vec<Value> {
-    let mut all = Vec::new();
-    let mut empty = 0;
-    while empty < 2 {
-        let got = client.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
-        empty = if got.messages().is_empty() { empty + 1 } else { 0 };
-        for message in got.messages() {
-            all.push(message.body().unwrap().to_owned());
-            client.delete_message().queue_url(url).receipt_handle(message.receipt_handle().unwrap()).send().await.unwrap();
-        }
-    }
-    all.sort();
-    all.iter().map(|body| serde_json::from_str(body).unwrap()).collect()
 }
 
 fn tasks(count: usize) -> Vec<Task> {
@@ -147,14 +129,7 @@ struct Road {
 async fn road(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Road {
     let (meddler, clock, account) = (Meddler::new(hook), Impatient::default(), new_account());
     let (sqs, events) = (meddler.sqs(&account), meddler.eventbridge(&account));
-    let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
-    let attributes = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send().await.unwrap();
-    let arn = attributes.attributes().unwrap()[&QueueAttributeName::QueueArn].clone();
-    events.create_event_bus().name("company").send().await.unwrap();
-    let pattern = json!({"source": ["dues"], "detail-type": ["SubscriptionDueSoon"]}).to_string();
-    events.put_rule().name("all").event_bus_name("company").event_pattern(pattern).send().await.unwrap();
-    let target = Target::builder().id("queue").arn(arn).build().unwrap();
-    events.put_targets().rule("all").event_bus_name("company").targets(target).send().await.unwrap();
+    let url = listen(&sqs, &events, "company", &["SubscriptionDueSoon"]).await;
     let bus = EventBridge::new(events, "company", clock.shared());
     Road { meddler, sqs, url, clock, bus }
 }
@@ -171,7 +146,7 @@ impl Road {
 fn message(n: usize, padding: usize) -> Message {
     let id = format!("due-soon:{n:02}");
     let detail = json!({"id": id, "n": n, "x": "x".repeat(padding)});
-    Message { id, detail_type: "SubscriptionDueSoon", at: t("2026-03-02T12:00:00.5Z"), detail }
+    Message { id: id.into(), detail_type: "SubscriptionDueSoon", at: Some(t("2026-03-02T12:00:00.5Z")), detail }
 }
 
 fn messages(count: usize) -> Vec<Message> {
@@ -207,7 +182,7 @@ async fn no_request_is_larger_than_256_kilobytes_and_what_can_never_fit_is_not_s
     let large: Vec<Message> = (0..4).map(|n| message(n, 100_000)).chain([message(9, 300_000)]).collect();
     let answers = road.bus.publish(&large).await;
     assert_eq!(answers[..4], [const { Ok(()) }; 4]);
-    let too_large = answers[4].clone().unwrap_err();
+    let Err(NotTaken::Never(too_large)) = &answers[4] else { panic!("{:?}", answers[4]) };
     assert!(too_large.starts_with("has 300") && too_large.ends_with(" bytes, the most is 262144"), "{too_large}");
     assert_eq!(road.meddler.sizes(), [2, 2]);
     assert_eq!(road.heard().await, details(&large[..4]));
@@ -238,18 +213,18 @@ async fn each_message_that_is_given_up_has_its_own_error() {
     .await;
     let all = messages(5);
     let answers = road.bus.publish(&all).await;
-    let malformed = Err("MalformedDetail: dropped".to_owned());
+    let malformed = Err(NotTaken::Never("MalformedDetail: dropped".to_owned()));
     assert_eq!(answers, [Ok(()), malformed.clone(), Ok(()), malformed, Ok(())]);
     assert_eq!(road.meddler.sizes(), [5, 2], "what is wrong stays wrong");
     assert_eq!(road.heard().await.len(), 3);
 
     let silent = self::road(|_| Mischief::Refuse(500, "InternalException")).await;
     let answers = silent.bus.publish(&all).await;
-    assert!(answers.iter().all(|answer| answer.as_ref().is_err_and(|why| why.contains("InternalException"))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer, Err(NotTaken::Later(why)) if why.contains("InternalException"))), "{answers:?}");
     assert_eq!(silent.clock.pauses(), [100, 200, 400, 800, 1600]);
 
     let barred = self::road(|_| Mischief::Refuse(400, "AccessDeniedException")).await;
-    assert!(barred.bus.publish(&all).await.iter().all(Result::is_err));
+    assert!(barred.bus.publish(&all).await.iter().all(|answer| matches!(answer, Err(NotTaken::Later(_)))), "the messages are not at fault");
     assert_eq!(barred.meddler.sizes(), [5], "asking again does not help");
 }
 
@@ -272,11 +247,7 @@ async fn letterbox(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) ->
 impl Letterbox {
     /// Keys and bodies of what is on the stream, in its order.
     async fn records(&self) -> Vec<(String, Vec<u8>)> {
-        let shards = self.client.list_shards().stream_name("stripe").send().await.unwrap();
-        let start = self.client.get_shard_iterator().stream_name("stripe").shard_iterator_type(ShardIteratorType::TrimHorizon);
-        let start = start.shard_id(shards.shards()[0].shard_id()).send().await.unwrap();
-        let got = self.client.get_records().shard_iterator(start.shard_iterator().unwrap()).send().await.unwrap();
-        got.records().iter().map(|record| (record.partition_key().unwrap().to_owned(), record.data().as_ref().to_vec())).collect()
+        read_stream(&self.client, "stripe").await
     }
 }
 

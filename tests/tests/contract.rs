@@ -34,6 +34,7 @@ macro_rules! on_every_engine {
 
 on_every_engine! {
     a_query_can_ask_for_the_sort_keys_that_start_alike,
+    an_index_is_read_by_its_sort_key,
     conditions_decide_whether_a_write_happens,
     an_update_changes_what_it_names_and_makes_what_is_missing,
     an_update_that_cannot_be_made_is_invalid_and_changes_nothing,

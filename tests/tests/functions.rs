@@ -12,6 +12,7 @@ use dues_processors::eventbridge::{
     EventBridgeEvent, JobInput, Tick, collections_job, notifier_scheduler, webhook_balance_worker, webhook_worker,
 };
 use dues_processors::gateway::sandbox::{Odds, Sandbox};
+use dues_processors::outbox::NotTaken;
 use dues_processors::sqs::{SqsEvent, batch_worker, collections_worker};
 use dues_store::table::BILLING_ACTIVITY;
 use dues_store::{Acquired, Condition, Engine, Locks, Store};
@@ -272,8 +273,11 @@ async fn the_schedule_names_the_process_of_the_job() {
 struct Choosy;
 
 impl Bus for Choosy {
-    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), String>> {
-        messages.iter().map(|message| if message.detail["user_id"] == "u-1" { Err("no".to_owned()) } else { Ok(()) }).collect()
+    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), NotTaken>> {
+        messages
+            .iter()
+            .map(|message| if message.detail["user_id"] == "u-1" { Err(NotTaken::Later("no".to_owned())) } else { Ok(()) })
+            .collect()
     }
 }
 

@@ -20,12 +20,16 @@ mod collect;
 mod crowd;
 #[path = "program/entitled.rs"]
 mod entitled;
+#[path = "program/explain.rs"]
+mod explain;
 #[path = "program/happy.rs"]
 mod happy;
 #[path = "program/kill.rs"]
 mod kill;
 #[path = "program/members.rs"]
 mod members;
+#[path = "program/moved.rs"]
+mod moved;
 #[path = "program/payments.rs"]
 mod payments;
 #[path = "program/plug.rs"]
@@ -46,9 +50,15 @@ mod service;
 mod serving;
 #[path = "program/stand_in.rs"]
 mod stand_in;
+#[path = "program/tail.rs"]
+mod tail;
 #[path = "program/together.rs"]
 mod together;
+#[path = "program/told.rs"]
+mod told;
 #[path = "program/twice.rs"]
 mod twice;
+#[path = "program/usage.rs"]
+mod usage;
 #[path = "program/words.rs"]
 mod words;

@@ -12,6 +12,7 @@ use dues_processors::collections::signals::{Acted, webhook_balance_worker, webho
 use dues_processors::collections::{Collector, Outcome, Visit};
 use dues_processors::gateway::{Debit, Gateway, Unanswered};
 use dues_processors::notifier::notifier_scheduler;
+use dues_processors::outbox::NotTaken;
 use dues_processors::redrive::redrive_collection;
 use dues_processors::{Context, Fate, Incoming};
 use dues_store::{Engine, Store};
@@ -183,10 +184,10 @@ struct Remembers {
 }
 
 impl Bus for Remembers {
-    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), String>> {
+    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), NotTaken>> {
         let take = |(n, message): (usize, &Message)| {
             if self.refuse_every.is_some_and(|every| n % every == 0) {
-                return Err("throttled".to_owned());
+                return Err(NotTaken::Later("throttled".to_owned()));
             }
             self.told.lock().unwrap().push(message.clone());
             Ok(())
@@ -268,7 +269,7 @@ async fn a_reminder_whose_note_was_lost_is_told_again_under_the_same_id() {
             notifier_scheduler(&store, &alive.locks, &Rules::default(), &bus, |_| {}).await.unwrap();
             clock.advance(Duration::from_secs(61));
         }
-        let mut ids: Vec<String> = bus.told.lock().unwrap().iter().map(|message| message.id.clone()).collect();
+        let mut ids: Vec<String> = bus.told.lock().unwrap().iter().map(|message| message.id.to_string()).collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 3, "dying at write {writes}");

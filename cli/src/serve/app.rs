@@ -1,7 +1,6 @@
 //! One request, one answer.
 
-use dues_processors::api::{self, Response};
-use dues_processors::collections::Collector;
+use dues_processors::api::{self, Api, Response};
 use dues_processors::webhook::{self, Secrets, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
@@ -19,6 +18,7 @@ use super::inbox::LocalInbox;
 use crate::args::{LockArgs, Serve};
 use crate::gateway::{AnyGateway, collector};
 use crate::output::Error;
+use crate::settings;
 
 /// How long a client may take over a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const HEALTH: &str = "/health";
 /// What answers.
 pub(super) struct App {
     pub(super) store: Store<Embedded>,
-    collector: Collector<Embedded, AnyGateway>,
+    api: Api<Embedded, AnyGateway>,
     webhook: Webhook<LocalInbox>,
 }
 
@@ -43,7 +43,8 @@ impl App {
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
         let (inbox, appended) = LocalInbox::new(store.clone());
         let webhook = Webhook::new(inbox, secrets, store.clock.clone());
-        Ok((Self { store, collector, webhook }, appended))
+        let api = Api { collector, read_models: settings::read_models()? };
+        Ok((Self { store, api, webhook }, appended))
     }
 
     /// Answers a request.
@@ -70,9 +71,7 @@ impl App {
                 let signature = joined(&head.headers, webhook::SIGNATURE);
                 self.webhook.receive(webhook::Request { method, signature: signature.as_deref(), body: &body }).await
             }
-            _ => {
-                api::handle(&self.collector, api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await
-            }
+            _ => self.api.handle(api::Request { method, path, query: head.uri.query().unwrap_or_default(), body: &body }).await,
         })
     }
 
@@ -115,7 +114,9 @@ fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 fn written(response: Response) -> hyper::Response<Full<Bytes>> {
-    let headers = response.headers().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+    // All of them are plain text.
+    let header = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?));
+    let headers = response.headers().filter_map(header).collect();
     let mut written = hyper::Response::new(Full::new(Bytes::from(response.body.to_string())));
     *written.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *written.headers_mut() = headers;

@@ -10,8 +10,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::told;
+use crate::feeder_run::feed;
+use crate::outgoing::LocalStreams;
 use crate::output::Error;
-use crate::projector_run::catch_up;
+use crate::projector_run::project;
+use crate::settings;
 use crate::stream_run::StreamRun;
 
 /// How often to look for what another program has appended; nothing tells of that.
@@ -22,33 +25,58 @@ const PAUSE: Duration = Duration::from_secs(2);
 const TIDY: Duration = Duration::from_secs(3600);
 
 /// Runs the handlers until the program stops, and then to the end of their batches.
-pub(super) fn start(store: &Store<Embedded>, appended: &watch::Receiver<()>, stopping: &watch::Receiver<bool>) -> JoinSet<()> {
+pub(super) fn start(
+    store: &Store<Embedded>,
+    appended: &watch::Receiver<()>,
+    stopping: &watch::Receiver<bool>,
+) -> Result<JoinSet<()>, Error> {
     let mut tasks = JoinSet::new();
+    let read_models = settings::read_models()?;
     for stream in STREAMS {
         // Nothing is missing on a stream that is in this file: what came too early waits among the parked ones.
-        let context = Context { hold: TimeDelta::zero(), ..Context::new(store.clone()) };
+        let context = Context { hold: TimeDelta::zero(), read_models: read_models.clone(), ..Context::new(store.clone()) };
         let lane = Lane { context, stream, appended: appended.clone(), stopping: stopping.clone() };
         tasks.spawn(lane.run());
     }
-    tasks.spawn(follow_changes(store.clone(), stopping.clone()));
-    tasks
+    tasks.spawn(keep_projecting(store.clone(), stopping.clone()));
+    tasks.spawn(keep_feeding(store.clone(), stopping.clone()));
+    Ok(tasks)
 }
 
 /// Does what follows from the changes of the tables, until the program stops.
-async fn follow_changes(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+async fn keep_projecting(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
-        let pause = match catch_up(&store).await {
-            Ok(_) => LOOK,
-            Err(error) => {
-                eprintln!("changes of the tables: {error}; trying again soon, nothing is lost");
-                PAUSE
-            }
-        };
-        let sleep = store.clock.sleep(pause);
-        tokio::select! {
-            () = sleep => {}
-            () = told(&mut stopping) => {}
+        let projected = project(&store).await;
+        rest(&store, "what follows from changes", projected, &mut stopping).await;
+    }
+}
+
+/// Tells others of the changes of the tables, until the program stops.
+async fn keep_feeding(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+    let streams = LocalStreams::new(store.engine.clone());
+    let mut tidied = None;
+    while !*stopping.borrow() {
+        let mut fed = feed(&store).await;
+        if fed.is_ok() && tidied.is_none_or(|at| store.clock.uptime() - at >= TIDY) {
+            fed = streams.tidy().await;
+            tidied = Some(store.clock.uptime());
         }
+        rest(&store, "telling others of changes", fed, &mut stopping).await;
+    }
+}
+
+/// Waits before the next look, longer when something went wrong.
+async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, stopping: &mut watch::Receiver<bool>) {
+    let pause = match done {
+        Ok(()) => LOOK,
+        Err(error) => {
+            eprintln!("{what}: {error}; trying again soon, nothing is lost");
+            PAUSE
+        }
+    };
+    tokio::select! {
+        () = store.clock.sleep(pause) => {}
+        () = told(stopping) => {}
     }
 }
 

@@ -1,5 +1,6 @@
 //! Starting a function: its settings are read and checked, its clients made, and what is left is a plain function of an event.
 
+use dues_processors::api::Api;
 use dues_processors::bus::eventbridge::EventBridge;
 use dues_processors::groups::cognito::Cognito;
 use dues_processors::inbox::kinesis::Kinesis;
@@ -83,7 +84,7 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
             })
         }
         Function::Api => handle(collecting()?, |collecting, request| async move {
-            Ok(api::http_api::http_api(&collecting.collector().await?, request).await)
+            Ok(api::http_api::http_api(&Api::new(collecting.collector().await?), request).await)
         }),
     })
 }

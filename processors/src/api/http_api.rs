@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use super::{Request, Response, handle};
-use crate::collections::Collector;
+use super::{Api, Request, Response};
 use crate::gateway::Gateway;
 
 /// A request.
@@ -58,7 +57,7 @@ pub struct HttpApiResponse {
     /// The HTTP status.
     pub status_code: u16,
     /// Its headers.
-    pub headers: BTreeMap<&'static str, &'static str>,
+    pub headers: BTreeMap<&'static str, String>,
     /// The body, as JSON text.
     pub body: String,
     /// Never.
@@ -86,14 +85,14 @@ impl HttpApiRequest {
 }
 
 /// Carries a request out.
-pub async fn http_api<E: Engine, G: Gateway>(collector: &Collector<E, G>, request: HttpApiRequest) -> HttpApiResponse {
+pub async fn http_api<E: Engine, G: Gateway>(api: &Api<E, G>, request: HttpApiRequest) -> HttpApiResponse {
     let body = match request.bytes() {
         Ok(body) => body,
         Err(problem) => return Response::error(422, "invalid_field", problem).into(),
     };
     let path = without_stage(&request.raw_path, request.request_context.stage.as_deref());
     let query = &request.raw_query_string;
-    handle(collector, Request { method: &request.request_context.http.method, path, query, body: &body }).await.into()
+    api.handle(Request { method: &request.request_context.http.method, path, query, body: &body }).await.into()
 }
 
 fn without_stage<'a>(path: &'a str, stage: Option<&str>) -> &'a str {

@@ -3,6 +3,10 @@
 use dues_events::{SubscriptionId, UserId};
 
 use crate::fields::LONGEST_ID;
+use crate::read_models::ReadModel;
+
+/// What starts the paths of the read models.
+const MODELS: &str = "models/";
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +15,8 @@ pub(super) enum Route {
     Command(CommandRoute),
     /// What a user may use.
     Entitlement(UserId, Asked),
+    /// A read model, and what stands behind its name, segment by segment.
+    Model(ReadModel, Vec<String>),
 }
 
 /// What is asked about a user's entitlements.
@@ -85,6 +91,12 @@ pub(super) fn route(path: &str) -> Result<Route, String> {
     let asked = Asked::ALL.map(Asked::name).join("|");
     let unknown = || format!("the paths here are /{{user_id}}/subscriptions/{{subscription_id}}/{{{verbs}}} and /{{user_id}}/{{{asked}}}");
     let path = path.strip_prefix('/').ok_or_else(unknown)?;
+    if let Some((name, rest)) = path.strip_prefix(MODELS).and_then(|path| path.split_once('/'))
+        && let Some(model) = ReadModel::named(name)
+    {
+        let segments = rest.split('/').map(|segment| decoded(segment).ok_or_else(unknown)).collect::<Result<_, _>>()?;
+        return Ok(Route::Model(model, segments));
+    }
     for asked in Asked::ALL {
         if let Some(user) = path.strip_suffix(asked.name()).and_then(|user| user.strip_suffix('/')) {
             return Ok(Route::Entitlement(decoded(user).ok_or_else(unknown)?.into(), asked));
@@ -106,7 +118,7 @@ fn decoded(segment: &str) -> Option<String> {
 }
 
 /// A text without its percent-encoding. A `%` that encodes nothing stands for itself: it was decoded before.
-pub(super) fn decoded_text(segment: &str) -> Option<String> {
+pub(crate) fn decoded_text(segment: &str) -> Option<String> {
     let bytes = segment.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -130,7 +142,7 @@ mod tests {
     fn paths_and_what_they_ask_for() {
         let ids = |path: &str| match route(path) {
             Ok(Route::Command(route)) => Some((route.user.to_string(), route.id.to_string(), route.verb)),
-            Ok(Route::Entitlement(..)) | Err(_) => None,
+            Ok(Route::Entitlement(..) | Route::Model(..)) | Err(_) => None,
         };
         let some = |user: &str, id: &str, verb| Some((user.to_owned(), id.to_owned(), verb));
         assert_eq!(ids("/u-1/subscriptions/s-1/pay"), some("u-1", "s-1", Verb::Pay));

@@ -4,10 +4,10 @@ use aws_sdk_eventbridge::Client;
 use aws_sdk_eventbridge::primitives::DateTime;
 use aws_sdk_eventbridge::types::{PutEventsRequestEntry, PutEventsResultEntry};
 use dues_store::SharedClock;
-use futures::stream::{StreamExt as _, iter};
 
 use super::{Bus, Message, SOURCE};
-use crate::resend::{MOST, PARALLEL, Refusal, Request, send, whole};
+use crate::outbox::NotTaken;
+use crate::resend::{Hope, Limits, MOST, Refusal, Request, send_fitting, whole};
 
 /// The most bytes that one request takes, over all its entries.
 pub const MOST_BYTES: usize = 256 * 1024;
@@ -34,30 +34,16 @@ impl EventBridge {
             .event_bus_name(&self.bus_name)
             .source(SOURCE)
             .detail_type(message.detail_type)
-            .time(DateTime::from_millis(message.at.timestamp_millis()))
+            .set_time(message.at.map(|at| DateTime::from_millis(at.timestamp_millis())))
             .detail(message.detail.to_string())
             .build()
     }
 }
 
 impl Bus for EventBridge {
-    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), String>> {
-        let entries: Vec<PutEventsRequestEntry> = messages.iter().map(|message| self.entry(message)).collect();
-        let mut answers: Vec<Result<(), String>> = entries.iter().map(fits).collect();
-        let fitting: Vec<usize> = (0..entries.len()).filter(|place| answers[*place].is_ok()).collect();
-        let sizes: Vec<usize> = fitting.iter().map(|place| size(&entries[*place])).collect();
-        let requests: Vec<Vec<usize>> = cuts(&sizes).into_iter().map(|cut| fitting[cut].to_vec()).collect();
-        let sent = iter(requests).map(|places| {
-            let entries = places.iter().map(|place| entries[*place].clone()).collect();
-            async move { (places, send(self, &self.clock, entries).await) }
-        });
-        let mut sent = sent.buffer_unordered(PARALLEL);
-        while let Some((places, said)) = sent.next().await {
-            for (place, answer) in places.into_iter().zip(said) {
-                answers[place] = answer;
-            }
-        }
-        answers
+    async fn publish(&self, messages: &[Message]) -> Vec<Result<(), NotTaken>> {
+        let entries = messages.iter().map(|message| self.entry(message)).map(|entry| fitting(&entry).map(|size| (entry, size))).collect();
+        send_fitting(self, &self.clock, Limits { entries: MOST, bytes: MOST_BYTES }, entries).await
     }
 }
 
@@ -71,7 +57,7 @@ impl Request for EventBridge {
             Err(error) => return whole(&error, count),
         };
         let mut said: Vec<Result<(), Refusal>> = answer.entries().iter().take(count).map(read).collect();
-        said.resize_with(count, || Err(Refusal { why: "EventBridge did not say what became of it".to_owned(), again: true }));
+        said.resize_with(count, || Err(Refusal { why: "EventBridge did not say what became of it".to_owned(), hope: Hope::Soon }));
         said
     }
 }
@@ -82,19 +68,25 @@ fn read(entry: &PutEventsResultEntry) -> Result<(), Refusal> {
         (_, code) => {
             let code = code.unwrap_or("no event id");
             let why = format!("{code}: {}", entry.error_message().unwrap_or("no message"));
-            Err(Refusal { why, again: !is_our_fault(code) })
+            Err(Refusal { why, hope: hope(code) })
         }
     }
 }
 
-/// What EventBridge says of an entry that it will never take.
-fn is_our_fault(code: &str) -> bool {
-    code.starts_with("NotAuthorized") || code == "MalformedDetail" || code == "InvalidArgument" || code == "InvalidAccountIdException"
+/// What an error of one entry means.
+fn hope(code: &str) -> Hope {
+    match code {
+        "MalformedDetail" | "InvalidArgument" => Hope::Never,
+        "InvalidAccountIdException" => Hope::Later,
+        _ if code.starts_with("NotAuthorized") => Hope::Later,
+        _ => Hope::Soon,
+    }
 }
 
-fn fits(entry: &PutEventsRequestEntry) -> Result<(), String> {
+/// The size of an entry, or why no request takes it.
+fn fitting(entry: &PutEventsRequestEntry) -> Result<usize, String> {
     match size(entry) {
-        size if size <= MOST_BYTES => Ok(()),
+        size if size <= MOST_BYTES => Ok(size),
         size => Err(format!("has {size} bytes, the most is {MOST_BYTES}")),
     }
 }
@@ -102,32 +94,4 @@ fn fits(entry: &PutEventsRequestEntry) -> Result<(), String> {
 /// An entry's size as EventBridge counts it.
 fn size(entry: &PutEventsRequestEntry) -> usize {
     [entry.source(), entry.detail_type(), entry.detail()].into_iter().flatten().map(str::len).sum::<usize>() + TIME_BYTES
-}
-
-/// Where to cut, so that no piece has too many entries or too many bytes.
-fn cuts(sizes: &[usize]) -> Vec<std::ops::Range<usize>> {
-    let (mut cuts, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (place, size) in sizes.iter().enumerate() {
-        if place > start && (place - start == MOST || bytes + size > MOST_BYTES) {
-            cuts.push(start..place);
-            (start, bytes) = (place, 0);
-        }
-        bytes += size;
-    }
-    if start < sizes.len() {
-        cuts.push(start..sizes.len());
-    }
-    cuts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_have_ten_entries_or_256_kilobytes_at_the_most() {
-        assert_eq!(cuts(&[]), []);
-        assert_eq!(cuts(&[1; 21]), [0..10, 10..20, 20..21]);
-        assert_eq!(cuts(&[MOST_BYTES, 1, MOST_BYTES - 1, 1]), [0..1, 1..3, 3..4]);
-    }
 }

@@ -173,7 +173,7 @@ fn moved_on(book: &Book, after: &Entitlement, new: usize, until: Time) -> Result
     Ok((head, differs.then_some(shown)))
 }
 
-pub(super) fn read_standing(head: &Head) -> Result<Standing, StoreError> {
+pub(crate) fn read_standing(head: &Head) -> Result<Standing, StoreError> {
     if head.standing.is_empty() {
         return Ok(Standing::default());
     }

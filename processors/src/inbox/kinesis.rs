@@ -1,14 +1,13 @@
 //! An inbox on Kinesis.
 
 use aws_sdk_kinesis::Client;
-use aws_sdk_kinesis::config::retry::RetryConfig;
-use aws_sdk_kinesis::config::timeout::TimeoutConfig;
 use aws_sdk_kinesis::primitives::Blob;
 use dues_store::SharedClock;
 use std::time::Duration;
 
 use super::{Inbox, InboxError};
-use crate::resend::{Refusal, Request, tried, whole};
+use crate::outbox::kinesis::once;
+use crate::resend::{Hope, Refusal, Request, tried, whole};
 
 /// How long one request may take: the sender waits, and a request that hangs has to leave time for others.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,18 +25,16 @@ impl Kinesis {
     /// since the two together would keep the sender waiting.
     #[must_use]
     pub fn new(client: &Client, stream: impl Into<String>, clock: SharedClock) -> Self {
-        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(PATIENCE).build();
-        let config = client.config().to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts).build();
-        Self { client: Client::from_conf(config), stream: stream.into(), clock }
+        Self { client: once(client, PATIENCE), stream: stream.into(), clock }
     }
 }
 
 impl Inbox for Kinesis {
     async fn put(&self, key: &str, body: &[u8]) -> Result<(), InboxError> {
         let answers = tried(self, &self.clock, vec![(key.to_owned(), Blob::new(body))]).await;
-        answers.into_iter().collect::<Result<(), Refusal>>().map_err(|Refusal { why, again }| match again {
-            true => InboxError::Unavailable(why),
-            false => InboxError::Refused(why),
+        answers.into_iter().collect::<Result<(), Refusal>>().map_err(|Refusal { why, hope }| match hope {
+            Hope::Soon => InboxError::Unavailable(why),
+            Hope::Later | Hope::Never => InboxError::Refused(why),
         })
     }
 }

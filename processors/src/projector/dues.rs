@@ -19,10 +19,11 @@ impl<E: Engine, D: Directory> Projector<E, D> {
         let read = |item: &Option<Item>| item.clone().map(Record::from_item).transpose();
         let Some(new) = read(&change.new)? else { return Ok(Fate::Skipped) };
         let old = read(&change.old)?;
+        let listened = self.read_models.billing(&self.store, &new).await?;
         Ok(match dues(&self.store, &self.tiers, old.as_ref(), &new).await? {
             DuesTold::Applied => Fate::Applied,
             DuesTold::Duplicate => Fate::Duplicate,
-            DuesTold::Nothing => Fate::Skipped,
+            DuesTold::Nothing => listened,
             DuesTold::UnknownTier(reason) => self.park_change(change, UNKNOWN_TIER, reason, &new.user_id).await,
         })
     }

@@ -7,7 +7,7 @@ use futures::stream::{StreamExt as _, iter};
 
 use super::{Queue, QueueError};
 use crate::collections::job::Task;
-use crate::resend::{MOST, PARALLEL, Refusal, Request, send, whole};
+use crate::resend::{Hope, MOST, PARALLEL, Refusal, Request, send, whole};
 
 /// A queue on SQS. A task may come off it more than once: a visit is safe to repeat.
 #[derive(Clone)]
@@ -52,21 +52,21 @@ impl Request for Sqs {
         for (place, body) in bodies.into_iter().enumerate() {
             match SendMessageBatchRequestEntry::builder().id(place.to_string()).message_body(body).build() {
                 Ok(entry) => request = request.entries(entry),
-                Err(error) => return vec![Err(Refusal { why: error.to_string(), again: false }); count],
+                Err(error) => return vec![Err(Refusal { why: error.to_string(), hope: Hope::Never }); count],
             }
         }
         let answer = match request.send().await {
             Ok(answer) => answer,
             Err(error) => return whole(&error, count),
         };
-        let mut said = vec![Err(Refusal { why: "SQS did not say what became of it".to_owned(), again: true }); count];
+        let mut said = vec![Err(Refusal { why: "SQS did not say what became of it".to_owned(), hope: Hope::Soon }); count];
         for place in answer.successful().iter().filter_map(|done| place(done.id(), count)) {
             said[place] = Ok(());
         }
         for failed in answer.failed() {
             if let Some(place) = place(failed.id(), count) {
                 let why = format!("{}: {}", failed.code(), failed.message().unwrap_or("no message"));
-                said[place] = Err(Refusal { why, again: !failed.sender_fault() });
+                said[place] = Err(Refusal { why, hope: if failed.sender_fault() { Hope::Never } else { Hope::Soon } });
             }
         }
         said

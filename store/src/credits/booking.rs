@@ -2,10 +2,10 @@
 
 use dues_events::{Movement, Time, UserId};
 
-use super::tries::Tries;
 use super::{ledger_op, read};
 use crate::billing::Store;
 use crate::engine::{Engine, Op, StoreError, Transacted};
+use crate::tries::Tries;
 
 /// How a balance goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

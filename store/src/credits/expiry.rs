@@ -3,11 +3,11 @@
 use dues_events::attr::{BALANCE, EXPIRES_AT, UPDATED_AT};
 use dues_events::{Balance, Item, Movement, UserId, Value};
 
-use super::tries::Tries;
 use super::{LEDGER, balance_key, ledger_op, read, text};
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Op, StoreError, Transacted};
 use crate::table::GG_CORE;
+use crate::tries::Tries;
 
 impl<E: Engine> Store<E> {
     /// Takes what is left of a balance whose time is over, once, whoever comes first. Gives the row as it is then.

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
 
 use super::convert;
-use crate::engine::{Condition, Edit};
+use crate::engine::{Condition, Edit, Sorted};
 use crate::table::Table;
 use dues_events::Value;
 
@@ -30,9 +30,16 @@ impl Expression {
         })
     }
 
-    /// What a key condition adds for the sort keys that start like that.
-    pub(super) fn begins_with(&mut self, sort: &str, prefix: String) -> String {
-        format!(" AND begins_with({}, {})", self.name(sort), self.value(&Value::text(prefix)))
+    /// What a key condition adds for the sort keys that are asked for.
+    pub(super) fn sorted(&mut self, sort: &str, sorted: &Sorted) -> String {
+        match sorted {
+            Sorted::All => String::new(),
+            Sorted::Prefix(prefix) => format!(" AND begins_with({}, {})", self.name(sort), self.value(&Value::text(prefix.as_str()))),
+            Sorted::Between(least, most) if least == most => format!(" AND {} = {}", self.name(sort), self.value(least)),
+            Sorted::Between(least, most) => {
+                format!(" AND {} BETWEEN {} AND {}", self.name(sort), self.value(least), self.value(most))
+            }
+        }
     }
 
     /// A condition that holds for every item, and for none.

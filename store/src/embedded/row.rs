@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::codec;
 use crate::engine::{Condition, Edit, Key, StoreError};
-use crate::table::Table;
+use crate::table::{Index, Table};
 
 /// An encoded item with its keys.
 #[derive(Debug)]
@@ -20,12 +20,13 @@ pub(crate) struct Row {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A value of an index's key column: a UUID takes 16 bytes instead of 36.
+/// A value of an index's key column. A partition that is a UUID takes 16 bytes instead of 36; sort keys keep their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexKey {
     None,
     Uuid([u8; 16]),
     Text(String),
+    Number(i64),
 }
 
 impl IndexKey {
@@ -37,8 +38,18 @@ impl IndexKey {
         }
     }
 
-    fn read(value: Option<&Value>) -> Self {
-        value.and_then(Value::as_text).map_or(Self::None, Self::of)
+    /// A sort key: a text or a whole number, as the index says; nothing when it is something else.
+    pub(crate) fn sort(index: &Index, value: Option<&Value>) -> Self {
+        match value {
+            Some(Value::S(text)) if !index.numeric => Self::Text(text.clone()),
+            Some(Value::N(number)) if index.numeric => number.parse().map_or(Self::None, Self::Number),
+            Some(_) | None => Self::None,
+        }
+    }
+
+    /// Partition and sort key of an index, as whoever finds an item's attributes tells them.
+    fn pair(index: &Index, partition: Option<&Value>, sort: Option<&Value>) -> [Self; 2] {
+        [partition.and_then(Value::as_text).map_or(Self::None, Self::of), Self::sort(index, sort)]
     }
 }
 
@@ -48,6 +59,7 @@ impl rusqlite::ToSql for IndexKey {
             Self::None => ValueRef::Null,
             Self::Uuid(bytes) => ValueRef::Blob(bytes),
             Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Number(number) => ValueRef::Integer(*number),
         }))
     }
 }
@@ -56,22 +68,24 @@ impl Row {
     pub(crate) fn new(table: &'static Table, item: &Item) -> Result<Self, StoreError> {
         let key = Key::of(table, item)?;
         let bytes = codec::encode(item, [Some(table.partition), table.sort]);
-        let index_keys = table.indexes.iter().flat_map(|index| [Some(index.partition), index.sort]);
-        let index_keys = index_keys.map(|name| IndexKey::read(name.and_then(|name| item.get(name)))).collect();
+        let keys = |index: &Index| IndexKey::pair(index, item.get(index.partition), index.sort.and_then(|sort| item.get(sort)));
+        let index_keys = table.indexes.iter().flat_map(keys).collect();
         Ok(Self { table, pk: key.partition, sk: key.sort.unwrap_or_default(), index_keys, bytes })
     }
 
     /// Which indexes have to change, as a bit mask, when this row replaces one with these bytes.
     pub(crate) fn changed_indexes(&self, old: &[u8]) -> Result<usize, codec::Damaged> {
         let mut mask = 0;
-        for (n, index) in self.table.indexes.iter().enumerate() {
-            for (name, new) in [Some(index.partition), index.sort].into_iter().zip(&self.index_keys[n * 2..]) {
-                let Some(name) = name else { continue };
+        for (n, (index, new)) in self.table.indexes.iter().zip(self.index_keys.chunks(2)).enumerate() {
+            let find = |name: &str| match name {
                 // The table's own keys are not in the bytes, and are the same in both.
-                if name != self.table.partition && Some(name) != self.table.sort && IndexKey::read(codec::find(old, name)?.as_ref()) != *new
-                {
-                    mask |= 1 << n;
-                }
+                _ if name == self.table.partition => Ok(Some(Value::text(self.pk.as_str()))),
+                _ if Some(name) == self.table.sort => Ok(Some(Value::text(self.sk.as_str()))),
+                _ => codec::find(old, name),
+            };
+            let sort = index.sort.map(find).transpose()?.flatten();
+            if IndexKey::pair(index, find(index.partition)?.as_ref(), sort.as_ref()) != *new {
+                mask |= 1 << n;
             }
         }
         Ok(mask)
@@ -113,18 +127,11 @@ pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<It
     Ok(item)
 }
 
-/// Whether a condition holds for the row that is there.
-pub(crate) fn holds(condition: &Condition, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
-    match row {
-        None => check(condition, None),
-        Some(bytes) => check(condition, Some(&|name| codec::find(bytes, name))),
-    }
-}
-
-/// Whether a row passes a query's filter. Only what the filter names is decoded.
-pub(crate) fn passes(filter: &Condition, table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<bool, codec::Damaged> {
+/// Whether a condition holds for the row that is there, or a filter lets it through. Only what they name is decoded; the keys stand in columns.
+pub(crate) fn holds(condition: &Condition, table: &Table, pk: &str, sk: &str, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
+    let Some(bytes) = row else { return check(condition, None) };
     check(
-        filter,
+        condition,
         Some(&|name| match name {
             _ if name == table.partition => Ok(Some(Value::text(pk))),
             _ if Some(name) == table.sort => Ok(Some(Value::text(sk))),

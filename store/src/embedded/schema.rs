@@ -24,10 +24,11 @@ pub(crate) fn create() -> String {
             quoted(&format!("{}/key", table.name)),
         );
         for (n, index) in table.indexes.iter().enumerate() {
-            let sort = if index.sort.is_some() { format!(", s{n}") } else { String::new() };
+            let (sort, sorted) =
+                if index.sort.is_some() { (format!(", s{n}"), format!(" AND s{n} IS NOT NULL")) } else { (String::new(), String::new()) };
             // An item without the index's key is not in the index.
             sql += &format!(
-                "CREATE INDEX IF NOT EXISTS {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL;\n",
+                "CREATE INDEX IF NOT EXISTS {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL{sorted};\n",
                 quoted(&format!("{}/{}", table.name, index.name)),
                 quoted(table.name)
             );

@@ -59,6 +59,18 @@ impl Embedded {
         })
     }
 
+    /// The newest records, oldest first.
+    ///
+    /// # Errors
+    /// When they could not be read.
+    pub fn newest_records(&self, stream: &str, count: usize) -> Result<Vec<StreamRecord>, StoreError> {
+        let before = self.read(|db| {
+            let sql = "SELECT min(seq) FROM (SELECT seq FROM stream_records WHERE stream = ? ORDER BY seq DESC LIMIT ?)";
+            Ok(db.prepare_cached(sql)?.query_row(params![stream, count], |row| row.get::<_, Option<u64>>(0))?)
+        })?;
+        before.map_or(Ok(Vec::new()), |first| self.records(stream, first.saturating_sub(1), count))
+    }
+
     /// The place of a stream's last record, 0 when it has none.
     ///
     /// # Errors
@@ -115,6 +127,29 @@ impl Embedded {
                 changes.push(Change { seq: row.get(0)?, table, old: image(row.get(4)?)?, new: image(row.get(5)?)? });
             }
             Ok(changes)
+        })
+    }
+
+    /// The place of the last change, 0 when there is none.
+    ///
+    /// # Errors
+    /// When it could not be read.
+    pub fn last_change(&self) -> Result<u64, StoreError> {
+        self.read(|db| Ok(db.query_row("SELECT max(seq) FROM changes", [], |row| row.get::<_, Option<u64>>(0))?.unwrap_or(0)))
+    }
+
+    /// Copies everything, as it is at one moment, into a new file; whoever writes meanwhile does not wait.
+    ///
+    /// # Errors
+    /// When it could not be copied, or the file is there already.
+    pub fn backup(&self, to: &std::path::Path) -> Result<(), StoreError> {
+        let file = to.to_str().ok_or_else(|| StoreError::Invalid(format!("{} is not UTF-8", to.display())))?;
+        self.read(|db| {
+            // It writes nothing here, but SQLite does not know that.
+            db.execute_batch("PRAGMA query_only = OFF")?;
+            let copied = db.execute("VACUUM INTO ?", [file]);
+            db.execute_batch("PRAGMA query_only = ON")?;
+            copied.map(drop).map_err(Fault::from)
         })
     }
 

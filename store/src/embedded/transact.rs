@@ -62,8 +62,9 @@ impl Writer {
     }
 
     fn check(&self, table: &'static Table, key: &Key, condition: &Condition) -> Result<Written, Fault> {
-        let there = self.find(table, &key.partition, key.sort.as_deref().unwrap_or_default())?;
+        let sk = key.sort.as_deref().unwrap_or_default();
+        let there = self.find(table, &key.partition, sk)?;
         let there = there.as_ref().map(|(_, bytes)| bytes.as_slice());
-        if holds(condition, there)? { Ok(Written::Done) } else { refused(table, key, there) }
+        if holds(condition, table, &key.partition, sk, there)? { Ok(Written::Done) } else { refused(table, key, there) }
     }
 }

@@ -122,7 +122,7 @@ impl Writer {
         let mut found = find.query(params![row.pk, row.sk])?;
         let Some(there) = found.next()? else {
             drop(found);
-            if !holds(condition, None)? {
+            if !holds(condition, row.table, &row.pk, &row.sk, None)? {
                 return Ok(Written::Refused(None));
             }
             self.create(row)?;
@@ -130,7 +130,7 @@ impl Writer {
         };
         let id: i64 = there.get(0)?;
         let old = there.get_ref(1)?.as_blob().map_err(|_| Damaged)?;
-        if !holds(condition, Some(old))? {
+        if !holds(condition, row.table, &row.pk, &row.sk, Some(old))? {
             return Ok(Written::Refused(Some(Box::new(item(row.table, &row.pk, &row.sk, old).map_err(Fault::Own)?))));
         }
         // The log first: it takes the old image from the statement that is still open.
@@ -147,7 +147,7 @@ impl Writer {
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
         // Without a row this is an item that has only its keys.
         let mut image = Box::new(item(table, &key.partition, sk, old.unwrap_or_default()).map_err(Fault::Own)?);
-        if !holds(condition, old)? {
+        if !holds(condition, table, &key.partition, sk, old)? {
             return Ok(Updated::Refused(old.map(|_| image)));
         }
         edit(&mut image, edits).map_err(Fault::Own)?;
@@ -198,7 +198,7 @@ impl Writer {
         let sk = key.sort.as_deref().unwrap_or_default();
         let there = self.find(table, &key.partition, sk)?;
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
-        if !holds(condition, old)? {
+        if !holds(condition, table, &key.partition, sk, old)? {
             return refused(table, key, old);
         }
         if let Some((id, old)) = &there {

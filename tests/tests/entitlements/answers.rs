@@ -1,6 +1,6 @@
 //! The API's answers: what a user may use, until when and why; credits, their ledger, and spending them.
 
-use dues_processors::api::{Request, Response, handle};
+use dues_processors::api::{Api, Request, Response};
 use dues_processors::collections::Collector;
 use dues_processors::gateway::sandbox::{Odds, Sandbox};
 use dues_store::Engine;
@@ -24,7 +24,7 @@ async fn ask<E: Engine>(engine: &E, time: &str, method: &str, path: &str, body: 
     let collector = Collector::new(store.clone(), Sandbox::new(store, Odds::NONE));
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    handle(&collector, Request { method, path, query, body: body.as_bytes() }).await
+    Api::new(collector).handle(Request { method, path, query, body: body.as_bytes() }).await
 }
 
 async fn get<E: Engine>(engine: &E, time: &str, path: &str) -> Value {

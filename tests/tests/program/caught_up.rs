@@ -1,4 +1,4 @@
-//! What follows from changes: whichever command changes something, the projector has seen it when the command ends.
+//! What follows from changes: whichever command changes something, the projector has seen it when the command ends, and others are told of it.
 
 use dues_events::{GroupsEffect, Item, PlanTier};
 use dues_store::table::{GG_CORE, GROUPS};
@@ -13,18 +13,19 @@ const FIRST: &str = "2026-02-02T08:00:00Z";
 const LATER: &str = "2026-02-05T08:00:00Z";
 
 impl Dues {
-    /// How far the projector has come; that must be the end of the log, which must have grown since that place.
+    /// How far the projector and the feeder have come; that must be the end of the log, which must have grown since that place, and which is empty then.
     #[track_caller]
     fn caught_up(&self, since: u64) -> u64 {
         let engine = self.engine();
         let at = engine.checkpoint("projector", "changes").unwrap();
         assert!(at > since, "nothing has changed since {since}");
-        assert_eq!(engine.changes(at, 1).unwrap(), []);
+        assert_eq!(engine.checkpoint("kinesis-feeder", "changes").unwrap(), at);
+        assert_eq!(engine.changes(0, 1).unwrap(), []);
         at
     }
 
     /// Another service writes a profile.
-    fn profile(&self, user: &str, tier: &str, provider: &str) {
+    pub(crate) fn profile(&self, user: &str, tier: &str, provider: &str) {
         let mut item = Item::new();
         for (name, text) in
             [("PK", format!("USER#{user}")), ("SK", format!("PROFILE#{user}")), ("tier", tier.into()), ("provider", provider.into())]
@@ -34,7 +35,7 @@ impl Dues {
         wait_for(self.engine().put(&GG_CORE, item, Condition::Always)).unwrap();
     }
 
-    fn groups(&self, user: &str) -> Vec<String> {
+    pub(crate) fn groups(&self, user: &str) -> Vec<String> {
         let page = wait_for(self.engine().query(Query::partition(&GROUPS, user))).unwrap();
         page.items.iter().map(|row| row.text("group").unwrap().to_owned()).collect()
     }

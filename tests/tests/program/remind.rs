@@ -14,10 +14,11 @@ impl Dues {
         (count("due_soon"), count("told"), count("known"))
     }
 
-    /// What is on the bus, in order.
+    /// The reminders on the bus, in order.
     fn messages(&self) -> Vec<Value> {
         let records = self.engine().records("events", 0, 1000).unwrap();
-        records.iter().map(|record| serde_json::from_slice(&record.data).unwrap()).collect()
+        let messages = records.iter().map(|record| serde_json::from_slice::<Value>(&record.data).unwrap());
+        messages.filter(|message| message["detail-type"] == "SubscriptionDueSoon").collect()
     }
 }
 
@@ -36,7 +37,6 @@ fn a_member_is_told_once_for_each_record() {
     assert_eq!(texts(&dues.history(record["subscription_id"].as_str().unwrap()), "source"), ["memberships ACTIVATE", "dues notifier"]);
     let messages = dues.messages();
     assert_eq!(messages.len(), 2);
-    assert_has(&messages[0], &json!({"detail-type": "SubscriptionDueSoon"}));
     assert_has(
         &messages[0]["detail"],
         &json!({"user_id": "u-1", "subscription_id": record["subscription_id"], "billing_date": "2026-02-01T00:00:00Z",

@@ -1,4 +1,4 @@
-//! Patience with others who are at the same balance.
+//! Patience with others who are at the same rows.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Counts the tries, and waits longer after each conflict.
-pub(super) struct Tries<'a> {
+pub(crate) struct Tries<'a> {
     clock: &'a SharedClock,
     left: u32,
     pause: Duration,
 }
 
 impl<'a> Tries<'a> {
-    pub(super) fn new(clock: &'a SharedClock) -> Self {
+    pub(crate) fn new(clock: &'a SharedClock) -> Self {
         Self { clock, left: TRIES, pause: FIRST }
     }
 
@@ -28,7 +28,7 @@ impl<'a> Tries<'a> {
     ///
     /// # Errors
     /// [`StoreError::Contended`] when there are none left.
-    pub(super) fn count(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn count(&mut self) -> Result<(), StoreError> {
         self.left = self.left.checked_sub(1).ok_or(StoreError::Contended(TRIES))?;
         Ok(())
     }
@@ -37,7 +37,7 @@ impl<'a> Tries<'a> {
     ///
     /// # Errors
     /// Any other error is given back.
-    pub(super) async fn wait_out(&mut self, error: StoreError) -> Result<(), StoreError> {
+    pub(crate) async fn wait_out(&mut self, error: StoreError) -> Result<(), StoreError> {
         if !error.is_busy() {
             return Err(error);
         }

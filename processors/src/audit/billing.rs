@@ -1,0 +1,161 @@
+//! Billing records: every history folded again, and compared with its row.
+
+use dues_events::decide::{Owed, owed};
+use dues_events::record::{History, Record};
+use dues_events::{Item, SubscriptionId, UserId, attr};
+use dues_projections::billing_record::replay;
+use dues_store::table::{BILLING_ACTIVITY, HISTORY};
+use dues_store::{Engine, Query, Store, StoreError};
+use std::collections::BTreeMap;
+
+use super::{Audit, Kind, Pile, differences};
+
+/// Users, each with all their history.
+pub(super) async fn histories<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
+    let queries = pile.iter().map(|(user, _)| Query::partition(&BILLING_ACTIVITY, user.as_str())).collect();
+    let pages = store.engine.query_many(queries).await;
+    let mut audit = Audit::default();
+    for ((user, history), page) in pile.into_iter().zip(pages) {
+        let page = page?;
+        let mut rows = page.items;
+        if page.next.is_some() {
+            rows = store.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
+        }
+        judge(&mut audit, &user.into(), history, rows);
+    }
+    Ok(audit)
+}
+
+/// Users who have records: those without any history are told of.
+pub(super) async fn primaries<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
+    let first = |user: &String| Query { limit: Some(1), ..Query::partition(&HISTORY, user.as_str()) };
+    let pages = store.engine.query_many(pile.iter().map(|(user, _)| first(user)).collect()).await;
+    let mut audit = Audit::default();
+    for ((user, rows), page) in pile.into_iter().zip(pages) {
+        if page?.items.is_empty() {
+            judge(&mut audit, &user.into(), Vec::new(), rows);
+        }
+    }
+    Ok(audit)
+}
+
+fn judge(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) {
+    audit.events += history.len() as u64;
+    audit.rows += rows.len() as u64;
+    let mut records: BTreeMap<SubscriptionId, Record> = BTreeMap::new();
+    let mut whole = true;
+    for item in rows {
+        match Record::from_item(item) {
+            Ok(record) => add(audit, &mut records, record),
+            Err(error) => {
+                whole = false;
+                audit.find(Kind::Unreadable, &BILLING_ACTIVITY, &error.key, error.to_string());
+            }
+        }
+    }
+    let mut told = read(audit, history);
+    told.sort_by_cached_key(|row| {
+        let at = row.record.last_run_date.as_ref().map(|at| at.at());
+        (row.record.subscription_id.clone(), row.record.version, at)
+    });
+    let open: Vec<Record> = records.values().cloned().collect();
+    for rows in told.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
+        let id = &rows[0].record.subscription_id;
+        compare(audit, user, id, rows, records.remove(id), whole);
+    }
+    for (id, record) in records {
+        audit.find(Kind::Unexplained, &BILLING_ACTIVITY, key(&record), format!("no history tells of record {id}"));
+    }
+    if whole {
+        debts(audit, &open);
+    }
+}
+
+/// A record that is being moved to another date stands in two rows for a moment, one of which says so.
+fn add(audit: &mut Audit, records: &mut BTreeMap<SubscriptionId, Record>, record: Record) {
+    match records.get_mut(&record.subscription_id) {
+        None => drop(records.insert(record.subscription_id.clone(), record)),
+        Some(known) if known.moved_to.is_some() => *known = record,
+        Some(_) if record.moved_to.is_some() => {}
+        Some(known) => {
+            let detail = format!("record {} also stands at {}", record.subscription_id, known.billing_date.text());
+            audit.find(Kind::Twice, &BILLING_ACTIVITY, key(&record), detail);
+        }
+    }
+}
+
+fn read(audit: &mut Audit, history: Vec<Item>) -> Vec<History> {
+    let mut rows = Vec::with_capacity(history.len());
+    for item in history {
+        match History::from_item(item) {
+            Ok(row) => rows.push(row),
+            Err(error) => audit.find(Kind::Unreadable, &HISTORY, &error.key, error.to_string()),
+        }
+    }
+    rows
+}
+
+/// One record: its history, and its row.
+fn compare(audit: &mut Audit, user: &UserId, id: &SubscriptionId, rows: &[History], record: Option<Record>, whole: bool) {
+    holes(audit, user, rows);
+    let Some(folded) = replay(rows) else { return };
+    let Some(record) = record else {
+        // A row that cannot be read may be this one.
+        if whole {
+            let detail = format!("history tells of record {id}, {} since version {}", folded.status(), folded.version);
+            audit.find(Kind::Missing, &BILLING_ACTIVITY, key(&folded), detail);
+        }
+        return;
+    };
+    if record == folded || record.moved_to.is_some() {
+        return;
+    }
+    // As many rows as the record knows of: what comes after them was cut short.
+    let known = rows.iter().filter(|row| row.record.version <= record.version);
+    if record.version < folded.version && replay(known).as_ref() == Some(&record) {
+        let detail = format!("version {} is in history, the row is at version {}", folded.version, record.version);
+        return audit.find(Kind::Ahead, &BILLING_ACTIVITY, key(&record), detail);
+    }
+    audit.find(Kind::Differs, &BILLING_ACTIVITY, key(&record), differences(&record.to_item(), &folded.to_item()));
+}
+
+/// Every change builds on the one before it. Rows of older writers do not say what they build on.
+fn holes(audit: &mut Audit, user: &UserId, rows: &[History]) {
+    let mut version = rows.first().map_or(0, |row| row.previous_version);
+    if version > 0 && rows.first().is_some_and(|row| row.stamp.is_some()) {
+        audit.find(Kind::Gap, &HISTORY, history_key(user, &rows[0]), format!("its history begins after version {version}"));
+    }
+    for row in rows.iter().filter(|row| row.stamp.is_some()) {
+        if row.previous_version > version {
+            let detail = format!("it builds on version {}, and history has {version} before it", row.previous_version);
+            audit.find(Kind::Gap, &HISTORY, history_key(user, row), detail);
+        }
+        version = version.max(row.record.version);
+    }
+}
+
+/// The records that must follow others.
+fn debts(audit: &mut Audit, records: &[Record]) {
+    for record in records {
+        for debt in owed(record) {
+            let Owed::Next(next, _) = debt else { continue };
+            let there = records.iter().any(|other| other.subscription_id == next.subscription_id);
+            // Another writer may have made one for the same purpose.
+            let stands_in = |other: &Record| other.is_open() && other.billing_date.at() > record.billing_date.at();
+            if !there && !records.iter().any(stands_in) {
+                let detail =
+                    format!("record {} promises {}, due {}", record.subscription_id, next.subscription_id, next.billing_date.text());
+                audit.find(Kind::Owed, &BILLING_ACTIVITY, key(&next), detail);
+            }
+        }
+    }
+}
+
+fn key(record: &Record) -> String {
+    format!("{}/{}", record.user_id, record.billing_date.text())
+}
+
+fn history_key(user: &UserId, row: &History) -> String {
+    let at = row.record.last_run_date.as_ref().map_or_else(|| attr::LAST_RUN_DATE.to_owned(), |at| at.text());
+    format!("{user}/{at}")
+}

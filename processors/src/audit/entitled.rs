@@ -1,0 +1,182 @@
+//! What users may use: tiers, passes, subscriptions and credits, against the payments that they come from.
+
+use dues_events::attr::{PK, SK, TYPE};
+use dues_events::credits::{BALANCE_SORT, MOVEMENT_TYPE, Movement, MovementKind};
+use dues_events::effect::{GROUPS_EFFECT_SORT, GroupsEffect};
+use dues_events::entitled::{PASS_PREFIX, SUBSCRIPTION_PREFIX};
+use dues_events::profile::{profile_sort, user_of};
+use dues_events::record::{History, Provider, ReadError};
+use dues_events::{Balance, Item, MovementId, Profile, UserId};
+use dues_projections::dues::{TierMap, meaning};
+use dues_projections::entitlement::{fold, rows};
+use dues_projections::standing::{Shown, Standing};
+use dues_store::entitlements::Book;
+use dues_store::table::{ENTITLEMENTS, GG_CORE};
+use dues_store::{Engine, Key, Store, StoreError};
+use std::collections::BTreeMap;
+
+use super::{Audit, Kind, Pile, differences};
+use crate::entitlements::read_standing;
+
+/// Users, each with all their rows of `gg_core`.
+pub(super) async fn users<E: Engine>(store: Store<E>, pile: Pile, tiers: TierMap) -> Result<Audit, StoreError> {
+    let mut audit = Audit::default();
+    for (partition, items) in pile {
+        let Some(user) = user_of(&partition) else { continue };
+        let book = store.entitlement_book(&user).await?;
+        let history = store.history_of_user(&user).await?;
+        audit.events += book.facts.len() as u64;
+        audit.rows += items.len() as u64;
+        let mut rows: BTreeMap<String, Item> = BTreeMap::new();
+        for item in items {
+            rows.insert(item.text(SK).unwrap_or_default().to_owned(), item);
+        }
+        if let Err(error) = judge(&mut audit, &user, &book, &history, &tiers, &rows) {
+            audit.find(Kind::Unreadable, &GG_CORE, &error.key, error.to_string());
+        }
+    }
+    Ok(audit)
+}
+
+/// Users who have been booked: whoever was has a profile.
+pub(super) async fn heads<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
+    let mut audit = Audit::default();
+    for (partition, items) in pile {
+        let Some(user) = user_of(&partition).filter(|_| items.iter().any(|item| item.text(SK) == Some("HEAD"))) else { continue };
+        let sort = profile_sort(&user);
+        if store.engine.get(&GG_CORE, Key { partition: partition.clone(), sort: Some(sort.clone()) }).await?.is_none() {
+            audit.find(Kind::Missing, &GG_CORE, format!("{partition}/{sort}"), "the user was booked and has no profile");
+        }
+    }
+    Ok(audit)
+}
+
+type Rows = BTreeMap<String, Item>;
+
+fn judge(audit: &mut Audit, user: &UserId, book: &Book, history: &[History], tiers: &TierMap, there: &Rows) -> Result<(), ReadError> {
+    let entitlement = fold(&book.facts, book.head.seen.unwrap_or_default());
+    let expected = rows(user, &entitlement);
+    for (sort, item) in there.iter().filter(|(sort, _)| sort.starts_with(SUBSCRIPTION_PREFIX) || sort.starts_with(PASS_PREFIX)) {
+        match expected.get(sort) {
+            Some(wanted) if wanted == item => {}
+            Some(wanted) => audit.find(Kind::Differs, &GG_CORE, key(item), differences(item, wanted)),
+            None => audit.find(Kind::Unexplained, &GG_CORE, key(item), "no event of Stripe's tells of it"),
+        }
+    }
+    for (sort, item) in expected.iter().filter(|(sort, _)| !there.contains_key(*sort)) {
+        audit.find(Kind::Missing, &GG_CORE, key(item), format!("Stripe's events tell of {sort}"));
+    }
+    let mut grants: BTreeMap<String, i64> =
+        entitlement.grants.iter().map(|(name, grant)| (name.clone(), i64::try_from(grant.stands).unwrap_or(i64::MAX))).collect();
+    let mut standing = Standing {
+        subscribed: entitlement.tier,
+        passes: entitlement.pass_tier(),
+        provider: entitlement.provider,
+        next_grant: entitlement.next_grant,
+        notes: Vec::new(),
+    };
+    dues(history, tiers, &mut standing, &mut grants);
+    profile(audit, user, book, &standing, there)?;
+    credits(audit, user, &grants, there)
+}
+
+/// What the history of the billing records comes to: notes of the last ones, and the credits of each settlement.
+fn dues(history: &[History], tiers: &TierMap, standing: &mut Standing, grants: &mut BTreeMap<String, i64>) {
+    for rows in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
+        let mut before = None;
+        for row in rows {
+            let after = row.onto(before.as_ref());
+            // A tier that is in no map is parked, and says nothing here.
+            if let Ok(Some(meaning)) = meaning(before.as_ref(), &after, tiers) {
+                if let Some((settled, tier)) = &meaning.settled {
+                    grants.insert(settled.grant.to_string(), tier.monthly_credits().into());
+                }
+                if let Some(gone) = &meaning.gone {
+                    grants.insert(gone.grant.to_string(), 0);
+                }
+                standing.remember(meaning.note);
+            }
+            before = Some(after);
+        }
+    }
+}
+
+fn profile(audit: &mut Audit, user: &UserId, book: &Book, standing: &Standing, there: &Rows) -> Result<(), ReadError> {
+    let sort = profile_sort(user);
+    let key = format!("USER#{user}/{sort}");
+    if book.head.version > 0 {
+        match read_standing(&book.head) {
+            Ok(known) if known == *standing => {}
+            Ok(known) => {
+                let detail = format!("it stands for {known:?} and should for {standing:?}");
+                audit.find(Kind::Differs, &ENTITLEMENTS, format!("USER#{user}/HEAD"), detail);
+            }
+            Err(error) => audit.find(Kind::Unreadable, &ENTITLEMENTS, format!("USER#{user}/HEAD"), error.to_string()),
+        }
+    }
+    // Others may write profiles of users of whom nothing is known here.
+    let Some(item) = there.get(&sort).filter(|_| book.head.version > 0) else { return Ok(()) };
+    let profile = Profile::from_item(item.clone())?;
+    let Shown { tier, provider, dues } = standing.shown();
+    if profile.tier != tier || profile.dues != dues || (provider.is_some() && profile.provider != provider) {
+        let told = |tier: dues_events::PlanTier, dues: &Option<dues_events::profile::PaidDues>| {
+            let dues = dues.as_ref().map_or(String::new(), |dues| format!(" with dues of {} until {}", dues.tier, dues.until.text()));
+            format!("{tier}{dues}")
+        };
+        let detail = format!("it shows {} and should show {}", told(profile.tier, &profile.dues), told(tier, &dues));
+        audit.find(Kind::Tier, &GG_CORE, key.as_str(), detail);
+    }
+    match there.get(GROUPS_EFFECT_SORT).map(|item| GroupsEffect::from_item(item.clone())).transpose()? {
+        Some(effect) if profile.provider == Some(Provider::Cognito) && effect.parked.is_none() && !effect.stands_for(profile.tier) => {
+            let was = effect.tier.map_or("nothing".to_owned(), |tier| tier.to_string());
+            audit.find(Kind::Groups, &GG_CORE, key, format!("the groups are those of {was}, the tier is {}", profile.tier));
+        }
+        Some(_) | None => {}
+    }
+    Ok(())
+}
+
+/// The balance against the ledger, and the ledger against what payments brought.
+fn credits(audit: &mut Audit, user: &UserId, grants: &BTreeMap<String, i64>, there: &Rows) -> Result<(), ReadError> {
+    let (mut sum, mut granted): (i64, BTreeMap<String, i64>) = (0, BTreeMap::new());
+    for item in there.values().filter(|item| item.text(TYPE) == Some(MOVEMENT_TYPE)) {
+        let movement = Movement::from_item(item.clone())?;
+        audit.events += 1;
+        sum += movement.amount;
+        match movement.kind {
+            MovementKind::Grant | MovementKind::TopUp => *granted.entry(base(&movement.id)).or_default() += movement.amount,
+            MovementKind::TakeBack => {
+                if let Some(of) = &movement.takes_back {
+                    *granted.entry(base(of)).or_default() += movement.amount;
+                }
+            }
+            MovementKind::Consume | MovementKind::Expire => {}
+        }
+    }
+    let balance = match there.get(BALANCE_SORT) {
+        Some(item) => Balance::from_item(item.clone())?.balance,
+        None => 0,
+    };
+    if balance != sum {
+        let detail = format!("the balance is {balance}, its ledger adds up to {sum}");
+        audit.find(Kind::Balance, &GG_CORE, format!("USER#{user}/{BALANCE_SORT}"), detail);
+    }
+    let names = grants.keys().chain(granted.keys().filter(|name| !grants.contains_key(*name)));
+    for name in names {
+        let (has, should) = (granted.get(name).copied().unwrap_or(0), grants.get(name).copied().unwrap_or(0));
+        if has != should {
+            let detail = format!("{has} credits stand of it, its payment has brought {should}");
+            audit.find(Kind::Credits, &GG_CORE, format!("USER#{user}/LEDGER#{name}"), detail);
+        }
+    }
+    Ok(())
+}
+
+/// The name of a grant, also of one that was granted again.
+fn base(id: &MovementId) -> String {
+    id.as_str().split('@').next().unwrap_or_default().to_owned()
+}
+
+fn key(item: &Item) -> String {
+    format!("{}/{}", item.text(PK).unwrap_or("?"), item.text(SK).unwrap_or("?"))
+}

@@ -1,0 +1,172 @@
+//! What the read model `serenya` is asked, and told by its users.
+//!
+//! A profile's row may be gone for a moment, from when DynamoDB's TTL has taken it to when the projector has put it back. Who asks then gets the profile
+//! from the journal, so that signing in never fails for it; the pointers from email and external id are in the table all the time.
+
+mod commands;
+mod jobs;
+
+use dues_events::attr::SK;
+use dues_events::{Item, Time, UserId, Value};
+use dues_projections::model::{Model as _, Told};
+use dues_projections::serenya::profile::{PROFILE, ttl_of};
+use dues_projections::serenya::{Fact, ProfileFact, Serenya, email_key, external_key, user_aggregate};
+use dues_store::table::Index;
+use dues_store::table::serenya::{BY_EMAIL_HASH, BY_EXTERNAL_ID, SERENYA};
+use dues_store::{Engine, Key, Query, Store, StoreError};
+use serde_json::{Value as Json, json};
+
+use super::booking::{self, Booked, tell};
+use crate::batch::Fate;
+
+pub use commands::{Checked, Commanded, Counting, Created, check_usage, command, count_usage, create_user};
+pub use jobs::{job, jobs};
+
+/// What starts the sort key of a payment.
+const PAYMENT: &str = "PAYMENT#";
+/// What starts the partition of a user.
+const USER: &str = "USER#";
+
+/// A user's profile: `data` of the row.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn profile<E: Engine>(store: &Store<E>, user: &str) -> Result<Option<Item>, StoreError> {
+    Ok(profile_row(store, user).await?.and_then(|row| data(row, store.clock.now())))
+}
+
+async fn profile_row<E: Engine>(store: &Store<E>, user: &str) -> Result<Option<Item>, StoreError> {
+    let key = Key { partition: format!("{USER}{user}"), sort: Some(PROFILE.to_owned()) };
+    match store.engine.get(&SERENYA, key).await? {
+        Some(row) => Ok(Some(row)),
+        None => {
+            let name = user_aggregate(user);
+            let state = booking::state::<Serenya, E>(store, &name).await?;
+            let rows = Serenya::rows(&name, &state).into_iter().map(|(_, row)| row);
+            Ok(rows.into_iter().find(|row| row.text(SK) == Some(PROFILE)))
+        }
+    }
+}
+
+/// The user with that email, however it is spelled.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn find_by_email<E: Engine>(store: &Store<E>, email: &str) -> Result<Option<Item>, StoreError> {
+    find(store, &BY_EMAIL_HASH, email_key(email)).await
+}
+
+/// The user whom Google or Apple knows under that id.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn find_by_external_id<E: Engine>(store: &Store<E>, provider: &str, external_id: &str) -> Result<Option<Item>, StoreError> {
+    find(store, &BY_EXTERNAL_ID, external_key(provider, external_id)).await
+}
+
+/// By the index, and when that has nobody, by the pointers.
+async fn find<E: Engine>(store: &Store<E>, index: &'static Index, key: String) -> Result<Option<Item>, StoreError> {
+    let found = store.all(Query::index(&SERENYA, index.name, key.clone())).await?;
+    if let Some(row) = found.into_iter().next() {
+        return Ok(data(row, store.clock.now()));
+    }
+    let pointers = store.all(Query::prefix(&SERENYA, key, USER)).await?;
+    match pointers.first().and_then(|pointer| pointer.text(SK)?.strip_prefix(USER)) {
+        Some(user) => profile(store, user).await,
+        None => Ok(None),
+    }
+}
+
+/// What a row says. A session whose time is over is none, even while DynamoDB has not taken it away yet.
+fn data(mut row: Item, now: Time) -> Option<Item> {
+    let over = ttl_of(&row).is_some_and(|(_, at)| at <= now);
+    match row.remove("data") {
+        Some(Value::M(mut data)) => {
+            if over {
+                data.set("current_session", Value::Null);
+            }
+            Some(data)
+        }
+        Some(_) | None => None,
+    }
+}
+
+/// A user's subscription, with what is used of it.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn current_subscription<E: Engine>(store: &Store<E>, user: &str) -> Result<Option<Item>, StoreError> {
+    let subscription = profile(store, user).await?.and_then(|mut profile| profile.remove("subscription"));
+    Ok(match subscription {
+        Some(Value::M(subscription)) => Some(subscription),
+        Some(_) | None => None,
+    })
+}
+
+/// A user's payments, the latest first.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn payments<E: Engine>(store: &Store<E>, user: &str, limit: u32) -> Result<Vec<Item>, StoreError> {
+    let query = Query { forward: false, limit: Some(limit), ..Query::prefix(&SERENYA, format!("{USER}{user}"), PAYMENT) };
+    let page = store.engine.query(query).await?;
+    Ok(page.items.into_iter().filter_map(|row| data(row, store.clock.now())).collect())
+}
+
+/// A configuration, in that version or in the highest one.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn config<E: Engine>(store: &Store<E>, key: &str, version: Option<&str>) -> Result<Option<Item>, StoreError> {
+    use dues_projections::serenya::config::{CONFIG, prefix};
+    let rows = store.all(Query::prefix(&SERENYA, CONFIG, prefix(key))).await?;
+    let versions = rows.into_iter().filter_map(|row| data(row, store.clock.now()));
+    let number =
+        |data: &Item| data.text("version").map(|version| (version.trim_start_matches('v').parse::<u64>().ok(), version.to_owned()));
+    Ok(match version {
+        Some(version) => versions.into_iter().find(|data| data.text("version") == Some(version)),
+        None => versions.into_iter().max_by_key(number),
+    })
+}
+
+/// Tells that DynamoDB has taken a profile away, whose `ttl` was that.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn session_over<E: Engine>(store: &Store<E>, user: &UserId, (ttl, at): (i64, Time)) -> Result<Fate, StoreError> {
+    let told = Told { id: format!("ttl:{ttl}").into(), at, fact: Fact::Profile(ProfileFact::Expired { ttl }) };
+    let booked = tell::<Serenya, E>(store, &user_aggregate(user.as_str()), &[told]).await?;
+    Ok(if booked == [Booked::Applied] { Fate::Applied } else { Fate::Duplicate })
+}
+
+/// What it knows of a user: for programs, and as lines for people.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn show<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(Json, Vec<String>), StoreError> {
+    let profile = profile(store, user.as_str()).await?.map(|profile| profile.to_json());
+    let payments: Vec<Json> = payments(store, user.as_str(), 20).await?.iter().map(Item::to_json).collect();
+    let jobs: Vec<Json> = jobs(store, user.as_str(), 20).await?.iter().map(Item::to_json).collect();
+    let text = |json: &Json, name: &str| json[name].as_str().unwrap_or("-").to_owned();
+    let mut lines = Vec::new();
+    if let Some(profile) = &profile {
+        let (subscription, used) = (&profile["subscription"], &profile["subscription"]["usage_current_period"]["documents_processed"]);
+        let status = [text(profile, "account_status"), text(subscription, "subscription_type"), text(subscription, "subscription_status")];
+        lines.push(format!("{}, {} ({}), {used} documents in this period", status[0], status[1], status[2]));
+    }
+    for payment in &payments {
+        let back = payment["refund_status"].as_str().map_or(String::new(), |back| format!(", {back}"));
+        let words = ["payment_id", "payment_status", "payment_method"].map(|name| text(payment, name));
+        lines.push(format!("payment {} {} {} by {}{back}", words[0], payment["amount"], words[1], words[2]));
+    }
+    lines.extend(jobs.iter().map(|job| format!("job {} {}", text(job, "file_name"), text(job, "status"))));
+    Ok((json!({"profile": profile, "payments": payments, "jobs": jobs}), lines))
+}
+
+/// Makes all rows again from the journal, into an empty store, and says how many.
+///
+/// # Errors
+/// What one of the stores could not do, or a fact that cannot be read.
+pub async fn rebuild<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -> Result<u64, StoreError> {
+    booking::rebuild::<Serenya, E, F>(from, into, |_| Vec::new()).await
+}

@@ -1,0 +1,146 @@
+//! Seed 004: a user's profile with everything embedded, payments, jobs, and the configuration.
+//!
+//! | aggregate | its facts | its rows |
+//! |---|---|---|
+//! | `user:{id}` | what the profile embeds | `USER#{id}`/`PROFILE`, and a pointer for each of email and external id |
+//! | `session:{user}:{id}` | started, accessed, ended | none: the profile follows it |
+//! | `payment:{user}:{id}` | what invoices, payment intents, checkouts, settlements and refunds say of one payment | `USER#{id}`/`PAYMENT#{date}#{id}` |
+//! | `document:{user}:{file}` | objects of S3 | `USER#{id}`/`JOB#{file}` |
+//! | `config:{key}:{version}` | the configuration | `SYSTEM#CONFIG`/`{KEY}#{version}` |
+
+pub mod chat;
+pub mod config;
+pub mod document;
+pub mod profile;
+pub mod tiers;
+
+mod biometric;
+
+mod payment;
+mod rows;
+mod session;
+mod sources;
+mod subscription;
+mod usage;
+mod wire;
+
+use dues_events::stripe::StripeEvent;
+use dues_events::wire::WireError;
+use dues_events::wire::app_events::AppEvent;
+use dues_events::{Item, Record, UserId};
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Model, Told};
+pub use config::Saved;
+pub use payment::Payment;
+pub use profile::{Profile, ProfileFact, email_key, external_key};
+pub use session::{Session, SessionFact};
+pub use subscription::Subscription;
+pub use usage::{DOCUMENT_PROCESSING, MOST_COUNTED, Usage};
+pub use wire::{RAW_TOKENS, raw_token, remove_tokens};
+
+/// The table.
+pub const TABLE: &str = "serenya";
+
+/// The read model.
+#[derive(Debug)]
+pub struct Serenya;
+
+/// What is told of an aggregate. Payments and documents are told parts, which are joined: what each of them knows stays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// Of a profile.
+    Profile(ProfileFact),
+    /// Of a session.
+    Session(SessionFact),
+    /// Of a payment.
+    Payment(Box<Payment>),
+    /// Of a document.
+    Document(document::Document),
+    /// Of the configuration.
+    Config(config::Saved),
+}
+
+/// What an aggregate's facts come to: each aggregate has one of these parts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Of `user:{id}`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub profile: Box<Profile>,
+    /// Of `session:{user}:{id}`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub session: Session,
+    /// Of `payment:{user}:{id}`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub payment: Box<Payment>,
+    /// Of `document:{user}:{file}`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub document: document::Document,
+    /// Of `config:{key}:{version}`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub config: config::Config,
+}
+
+fn is_default<T: Default + PartialEq>(part: &T) -> bool {
+    *part == T::default()
+}
+
+impl Model for Serenya {
+    const NAME: &'static str = "serenya";
+    type Fact = Fact;
+    type State = State;
+
+    fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
+        wire::read(event)
+    }
+
+    fn stripe(user: &UserId, event: &StripeEvent) -> Option<(String, Fact)> {
+        sources::stripe(user, event)
+    }
+
+    fn billing(record: &Record) -> Option<(String, Fact)> {
+        sources::billing(record)
+    }
+
+    fn merge(state: &mut State, told: &Told<Fact>) {
+        match &told.fact {
+            Fact::Profile(fact) => state.profile.merge(told, fact),
+            Fact::Session(fact) => state.session.merge(told, fact),
+            Fact::Payment(parts) => state.payment.join(parts),
+            Fact::Document(parts) => state.document.join(parts),
+            Fact::Config(saved) => state.config.merge(told, saved),
+        }
+    }
+
+    fn rows(aggregate: &str, state: &State) -> Vec<(&'static str, Item)> {
+        let rows = match aggregate.split_once(':') {
+            Some(("user", user)) => state.profile.rows(user),
+            Some(("payment", _)) => state.payment.row().into_iter().collect(),
+            Some(("document", _)) => state.document.row().into_iter().collect(),
+            Some(("config", _)) => state.config.row().into_iter().collect(),
+            Some(_) | None => Vec::new(),
+        };
+        rows.into_iter().map(|row| (TABLE, row)).collect()
+    }
+
+    fn follows(aggregate: &str, version: u64, state: &State) -> Vec<(String, Told<Fact>)> {
+        match aggregate.split_once(':') {
+            Some(("session", _)) => state.session.follows(version).into_iter().collect(),
+            Some(("payment", _)) => state.payment.follows(version),
+            Some(_) | None => Vec::new(),
+        }
+    }
+}
+
+/// The aggregate of a user's profile.
+#[must_use]
+pub fn user_aggregate(user: &str) -> String {
+    format!("user:{user}")
+}
+
+/// The aggregate of something of a user's. A colon in the user's id is written in another way, so that no two things have one name.
+#[must_use]
+pub fn aggregate_of(kind: &str, user: &str, id: &str) -> String {
+    format!("{kind}:{}:{id}", user.replace('%', "%25").replace(':', "%3A"))
+}

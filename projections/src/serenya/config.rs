@@ -1,0 +1,64 @@
+//! The configuration: one row for each key and version, as it was saved last.
+
+use dues_events::{Item, Time, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::{Fact, rows};
+use crate::model::{Latest, Told};
+
+/// The partition of all configuration.
+pub const CONFIG: &str = "SYSTEM#CONFIG";
+
+/// A configuration that was saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// Which: `app_settings`.
+    pub config_key: String,
+    /// Such as `v1`.
+    pub version: String,
+    /// Flags.
+    #[serde(default)]
+    pub features: Json,
+    /// Limits.
+    #[serde(default)]
+    pub limits: Json,
+    /// Of other services.
+    #[serde(default)]
+    pub services: Json,
+}
+
+/// What was saved of a key and version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    saved: Option<Latest<Saved>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<Time>,
+}
+
+impl Config {
+    pub(super) fn merge(&mut self, told: &Told<Fact>, saved: &Saved) {
+        self.first = Some(self.first.map_or(told.at, |first| first.min(told.at)));
+        Latest::put(&mut self.saved, told, saved.clone());
+    }
+
+    pub(super) fn row(&self) -> Option<Item> {
+        let Latest { at, value: saved, .. } = self.saved.as_ref()?;
+        let data = rows::map([
+            ("config_key", Value::text(saved.config_key.as_str())),
+            ("version", Value::text(saved.version.as_str())),
+            ("features", rows::of_json(&saved.features)),
+            ("limits", rows::of_json(&saved.limits)),
+            ("services", rows::of_json(&saved.services)),
+        ]);
+        let sort = format!("{}{}", prefix(&saved.config_key), saved.version);
+        Some(rows::row(CONFIG.to_owned(), sort, "system_config", Value::M(data), self.first.unwrap_or(*at), *at))
+    }
+}
+
+/// What starts the sort key of the versions of a key.
+#[must_use]
+pub fn prefix(key: &str) -> String {
+    format!("{}#", key.to_uppercase())
+}

@@ -1,0 +1,260 @@
+//! A user's profile: one row with consents, device, session, biometric registration and subscription embedded.
+//!
+//! The row's `ttl` is the end of the session, as the seed has it, and DynamoDB takes the whole row away then. That is told as a fact, and the row is
+//! made again without session and `ttl`. Until then the user is found by the pointers from email and external id, which have no `ttl`.
+
+mod facts;
+
+use chrono::{DateTime, TimeDelta};
+use dues_events::attr::{PK, SK};
+use dues_events::{Item, Time, Value};
+use serde::{Deserialize, Serialize};
+
+use super::biometric::Biometric;
+use super::session::Summary;
+use super::subscription::{Subscription, Subscriptions};
+use super::usage::{Counted, MOST_COUNTED, Usage};
+use super::{Fact, rows};
+use crate::model::{Latest, Told};
+pub use facts::{Consent, Created, Device, ProfileFact, Updated};
+
+/// The sort key of a profile.
+pub const PROFILE: &str = "PROFILE";
+/// The status of an account that was closed.
+pub const CLOSED: &str = "closed";
+/// How long a new user's row is kept for the first session.
+const FIRST_SESSION: TimeDelta = TimeDelta::hours(24);
+
+/// What a user's facts come to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    created: Option<Latest<Created>>,
+    updated: Option<Time>,
+    email: Option<Latest<String>>,
+    name: Option<Latest<String>>,
+    account_status: Option<Latest<String>>,
+    medical_disclaimers: Option<Latest<bool>>,
+    terms_of_service: Option<Latest<bool>>,
+    privacy_policy: Option<Latest<bool>>,
+    consent: Option<Latest<Consent>>,
+    device: Option<Latest<Device>>,
+    session: Option<Box<Summary>>,
+    biometric: Biometric,
+    subscriptions: Subscriptions,
+    counted: Counted,
+    expired: Option<i64>,
+}
+
+impl Profile {
+    pub(super) fn merge(&mut self, told: &Told<Fact>, fact: &ProfileFact) {
+        self.updated = self.updated.max(Some(told.at));
+        match fact {
+            ProfileFact::Created(created) => self.create(told, created),
+            ProfileFact::Updated(updated) => {
+                put(&mut self.email, told, updated.email.as_ref());
+                put(&mut self.name, told, updated.name.as_ref());
+                put(&mut self.account_status, told, updated.account_status.as_ref());
+            }
+            ProfileFact::Consent(consent) => {
+                put(&mut self.medical_disclaimers, told, consent.medical_disclaimers.as_ref());
+                put(&mut self.terms_of_service, told, consent.terms_of_service.as_ref());
+                put(&mut self.privacy_policy, told, consent.privacy_policy.as_ref());
+                Latest::put(&mut self.consent, told, consent.clone());
+            }
+            ProfileFact::Device(device) => Latest::put(&mut self.device, told, device.clone()),
+            ProfileFact::Session(summary) => {
+                if self.session.as_ref().is_none_or(|known| known.place() < summary.place()) {
+                    self.session = Some(summary.clone());
+                }
+            }
+            ProfileFact::Biometric(fact) => self.biometric.merge(told, fact),
+            ProfileFact::Subscription(subscription) => self.subscriptions.tell(told, subscription),
+            ProfileFact::Stripe(subscription) => self.subscriptions.stripe(told, subscription),
+            ProfileFact::Dues(dues) => self.subscriptions.dues(dues),
+            ProfileFact::Counted => self.counted.add(&told.id, told.at),
+            ProfileFact::Expired { ttl } => self.expired = self.expired.max(Some(*ttl)),
+            ProfileFact::Closed => Latest::put(&mut self.account_status, told, CLOSED.to_owned()),
+        }
+    }
+
+    /// Whoever says first that somebody is new is right: a later one changes nothing.
+    fn create(&mut self, told: &Told<Fact>, created: &Created) {
+        if self.created.as_ref().is_none_or(|known| (told.at, &told.id) < (known.at, &known.by)) {
+            self.created = Some(Latest { at: told.at, by: told.id.clone(), value: created.clone() });
+        }
+    }
+
+    /// Since when the user is known; `None` for somebody who was never made.
+    #[must_use]
+    pub fn since(&self) -> Option<Time> {
+        self.created.as_ref().map(|created| created.at)
+    }
+
+    /// The fact that made the user, and what it said.
+    #[must_use]
+    pub fn created(&self) -> Option<&Latest<Created>> {
+        self.created.as_ref()
+    }
+
+    /// The email.
+    #[must_use]
+    pub fn email(&self) -> Option<&str> {
+        let created = self.created.as_ref()?;
+        Some(self.email.as_ref().map_or(created.value.email.as_str(), |email| email.value.as_str()))
+    }
+
+    /// The subscription that counts.
+    #[must_use]
+    pub fn subscription(&self, user: &str) -> Option<Subscription> {
+        self.since().map(|created| self.subscriptions.current(user, created))
+    }
+
+    /// What is used of the period in which that time is.
+    #[must_use]
+    pub fn usage_at(&self, at: Time) -> Option<Usage> {
+        self.since().map(|created| self.counted.period(created, at))
+    }
+
+    /// Whether no more actions can be counted now.
+    #[must_use]
+    pub fn is_counted_full(&self) -> bool {
+        self.counted.len() >= MOST_COUNTED
+    }
+
+    /// The profile, and a pointer to it from each of email and external id.
+    pub(super) fn rows(&self, user: &str) -> Vec<Item> {
+        let (Some(created), Some(email)) = (&self.created, self.email()) else { return Vec::new() };
+        let Created { auth_provider, external_id, .. } = &created.value;
+        let (by_email, by_external) = (email_key(email), external_key(auth_provider, external_id));
+        let session = self.current_session();
+        let updated = self.updated.unwrap_or(created.at);
+        let mut row = rows::row(
+            rows::user_partition(user),
+            PROFILE.to_owned(),
+            "user",
+            self.data(user, created, email, session),
+            created.at,
+            updated,
+        );
+        for (name, key) in [("GSI1PK", by_email.as_str()), ("GSI1SK", PROFILE), ("GSI2PK", by_external.as_str()), ("GSI2SK", PROFILE)] {
+            row.set_text(name, key);
+        }
+        if let Some(ttl) = self.ttl(created.at, session) {
+            row.set("ttl", Value::signed(ttl));
+        }
+        vec![row, pointer(by_email, user), pointer(by_external, user)]
+    }
+
+    /// The session that was started last, unless it is over.
+    fn current_session(&self) -> Option<&Summary> {
+        let over = |session: &&Summary| session.ended.is_some() || Some(session.started.expires_at.timestamp()) <= self.expired;
+        self.session.as_deref().filter(|session| !over(session) && !self.is_closed())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.account_status.as_ref().is_some_and(|status| status.value == CLOSED)
+    }
+
+    /// The end of the session; of somebody who has not had one, a day after they were made.
+    fn ttl(&self, created: Time, session: Option<&Summary>) -> Option<i64> {
+        let first = || (self.session.is_none() && !self.is_closed()).then(|| (created + FIRST_SESSION).timestamp());
+        let ttl = session.map(|session| session.started.expires_at.timestamp()).or_else(first);
+        ttl.filter(|ttl| Some(*ttl) > self.expired)
+    }
+
+    fn data(&self, user: &str, created: &Latest<Created>, email: &str, session: Option<&Summary>) -> Value {
+        let Created { name, auth_provider, external_id, .. } = &created.value;
+        let status = self.account_status.as_ref().map_or("active", |status| status.value.as_str());
+        Value::M(rows::map([
+            ("id", Value::text(user)),
+            ("email", Value::text(email)),
+            ("name", Value::text(self.name.as_ref().map_or(name.as_str(), |name| name.value.as_str()))),
+            ("auth_provider", Value::text(auth_provider.as_str())),
+            ("external_id", Value::text(external_id.as_str())),
+            ("account_status", Value::text(status)),
+            ("consents", self.consents()),
+            ("current_device", self.current_device()),
+            ("current_session", session.map_or(Value::Null, Summary::value)),
+            ("biometric", self.biometric.value()),
+            ("subscription", self.subscription_value(user, created.at)),
+        ]))
+    }
+
+    fn consents(&self) -> Value {
+        let flag = |flag: &Option<Latest<bool>>| Value::Bool(flag.as_ref().is_some_and(|flag| flag.value));
+        let last = self.consent.as_ref();
+        let mut consents = rows::map([
+            ("medical_disclaimers", flag(&self.medical_disclaimers)),
+            ("terms_of_service", flag(&self.terms_of_service)),
+            ("privacy_policy", flag(&self.privacy_policy)),
+            ("consent_version", rows::optional(last.and_then(|last| last.value.consent_version.as_deref()))),
+            ("consent_date", rows::time(last.map(|last| last.at))),
+        ]);
+        if let Some(Latest { value, .. }) = last {
+            consents.set("ip_address", rows::optional(value.ip_address.as_deref()));
+            consents.set("user_agent", rows::optional(value.user_agent.as_deref()));
+        }
+        Value::M(consents)
+    }
+
+    fn current_device(&self) -> Value {
+        let Some(device) = &self.device else { return Value::Null };
+        let mut value = rows::value(&device.value);
+        if let Value::M(fields) = &mut value {
+            fields.set("last_active_at", rows::time(Some(device.at)));
+        }
+        value
+    }
+
+    fn subscription_value(&self, user: &str, created: Time) -> Value {
+        let usage = self.counted.period(created, self.counted.last().unwrap_or(created));
+        let mut value = self.subscriptions.current(user, created).value();
+        if let Value::M(fields) = &mut value {
+            let used = rows::map([
+                ("documents_processed", Value::number(usage.documents_processed as u64)),
+                ("period_start", rows::time(Some(usage.period_start))),
+                ("period_end", rows::time(Some(usage.period_end))),
+            ]);
+            fields.set("usage_current_period", Value::M(used));
+        }
+        value
+    }
+}
+
+fn put<T: Clone>(place: &mut Option<Latest<T>>, told: &Told<Fact>, value: Option<&T>) {
+    if let Some(value) = value {
+        Latest::put(place, told, value.clone());
+    }
+}
+
+/// A row that only says whose a key is.
+fn pointer(key: String, user: &str) -> Item {
+    let mut row = Item::new();
+    row.set_text(PK, key);
+    row.set_text(SK, rows::user_partition(user));
+    row.set_text("entity_type", "user_pointer");
+    row
+}
+
+/// The key of an email: the SHA-256 of it in lower case and without blanks around it, because people write the same address in several ways.
+#[must_use]
+pub fn email_key(email: &str) -> String {
+    format!("USER_EMAIL#{}", rows::sha256(&email.trim().to_lowercase()))
+}
+
+/// The key of an id that a provider gave.
+#[must_use]
+pub fn external_key(provider: &str, external_id: &str) -> String {
+    format!("USER_EXTERNAL#{provider}#{external_id}")
+}
+
+/// When DynamoDB may take a row away.
+#[must_use]
+pub fn ttl_of(row: &Item) -> Option<(i64, Time)> {
+    let ttl = match row.get("ttl") {
+        Some(Value::N(ttl)) => ttl.parse().ok()?,
+        Some(_) | None => return None,
+    };
+    DateTime::from_timestamp(ttl, 0).map(|at| (ttl, at))
+}

@@ -1,0 +1,213 @@
+//! The subscription that a profile embeds: the free one that everybody begins with, one that an application tells of, Stripe's, or dues by ACH.
+
+use chrono::TimeDelta;
+use dues_events::stripe::{self, SubscriptionStatus};
+use dues_events::{EventId, Time, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::{Fact, rows};
+use crate::model::{Latest, Told};
+
+/// The tier of those who pay nothing.
+pub(super) const FREE: &str = "free";
+/// The tier of those who pay by Stripe or ACH.
+const PREMIUM: &str = "premium";
+/// How long the free subscription runs; its tier is the same after that.
+const FREE_DAYS: i64 = 365;
+/// How many of Stripe's subscriptions are remembered: those that were made last.
+const STRIPE: usize = 8;
+/// Days after the end in which a subscription still counts.
+const GRACE: u32 = 7;
+
+/// A subscription.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    /// Which.
+    pub subscription_id: String,
+    /// The tier: `free`, `premium`.
+    pub subscription_type: String,
+    /// Such as `active`.
+    pub subscription_status: String,
+    /// Who collects: `internal`, `apple`, `google`, `stripe`, `ach`.
+    pub provider: String,
+    /// What the provider calls it.
+    #[serde(default)]
+    pub external_subscription_id: Option<String>,
+    /// Since when.
+    pub start_date: Time,
+    /// Until when, as far as is known.
+    #[serde(default)]
+    pub end_date: Option<Time>,
+    /// Whether it goes on after that.
+    #[serde(default = "yes")]
+    pub auto_renew: bool,
+    /// The trial.
+    #[serde(default)]
+    pub trial_period_days: u32,
+    /// How long it still counts after its end.
+    #[serde(default = "grace")]
+    pub grace_period_days: u32,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn grace() -> u32 {
+    GRACE
+}
+
+impl Subscription {
+    /// Whether its status lets its owner use it.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        ["active", "trialing", "past_due", "grace_period"].contains(&self.subscription_status.as_str())
+    }
+
+    /// The tier that it gives at a time: a paid one ends with its days of grace.
+    #[must_use]
+    pub fn tier_at(&self, at: Time) -> &str {
+        let over = self.end_date.is_some_and(|end| at >= end + TimeDelta::days(i64::from(self.grace_period_days)));
+        if self.is_in_force() && !over { &self.subscription_type } else { FREE }
+    }
+
+    /// As the profile embeds it, without what is used of it.
+    pub(super) fn value(&self) -> Value {
+        Value::M(rows::map([
+            ("subscription_id", Value::text(self.subscription_id.as_str())),
+            ("subscription_type", Value::text(self.subscription_type.as_str())),
+            ("subscription_status", Value::text(self.subscription_status.as_str())),
+            ("provider", Value::text(self.provider.as_str())),
+            ("external_subscription_id", rows::optional(self.external_subscription_id.as_deref())),
+            ("start_date", rows::time(Some(self.start_date))),
+            ("end_date", rows::time(self.end_date)),
+            ("auto_renew", Value::Bool(self.auto_renew)),
+            ("trial_period_days", Value::number(u64::from(self.trial_period_days))),
+            ("grace_period_days", Value::number(u64::from(self.grace_period_days))),
+        ]))
+    }
+}
+
+/// Dues by ACH, as one billing record has them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dues {
+    /// When it fell due.
+    pub due: Time,
+    /// Which.
+    pub record: String,
+    /// The version of the record that says so.
+    pub version: u64,
+    /// When it said so.
+    pub at: Time,
+    /// Paid, and not taken back.
+    pub paid: bool,
+    /// When the membership began.
+    pub since: Time,
+    /// When the next one falls due.
+    pub until: Time,
+    /// Whether there is a next one.
+    pub renews: bool,
+}
+
+impl Dues {
+    /// Of two records the later one counts, of one its later version.
+    pub(super) fn place(&self) -> (Time, &str, u64) {
+        (self.due, &self.record, self.version)
+    }
+
+    /// Of two, the one that counts.
+    pub(super) fn join(place: &mut Option<Self>, other: &Self) {
+        if place.as_ref().is_none_or(|known| known.place() < other.place()) {
+            *place = Some(other.clone());
+        }
+    }
+}
+
+/// What is known of a user's subscriptions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Subscriptions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Latest<Subscription>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    stripe: BTreeMap<String, Latest<stripe::Subscription>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dues: Option<Dues>,
+}
+
+impl Subscriptions {
+    pub(super) fn tell(&mut self, told: &Told<Fact>, subscription: &Subscription) {
+        Latest::put(&mut self.told, told, subscription.clone());
+    }
+
+    pub(super) fn stripe(&mut self, told: &Told<Fact>, subscription: &stripe::Subscription) {
+        let key = format!("{:012} {}", subscription.created_at.timestamp(), subscription.id);
+        let mut place = self.stripe.remove(&key);
+        Latest::put_ranked(&mut place, told, subscription.clone(), stripe::Subscription::rank);
+        self.stripe.extend(place.map(|place| (key, place)));
+        while self.stripe.len() > STRIPE {
+            self.stripe.pop_first();
+        }
+    }
+
+    pub(super) fn dues(&mut self, dues: &Dues) {
+        Dues::join(&mut self.dues, dues);
+    }
+
+    /// The one that counts: of those in force the one that was told of last. There always is one, because the free one does not end.
+    pub(super) fn current(&self, user: &str, created: Time) -> Subscription {
+        let told = self.told.iter().map(|told| (told.at, told.by.clone(), told.value.clone()));
+        let stripe = self.stripe.values().map(|latest| (latest.at, latest.by.clone(), of_stripe(&latest.value)));
+        let dues = self.dues.iter().map(|dues| (dues.at, EventId::from(dues.record.as_str()), of_dues(dues)));
+        let all = told.chain(stripe).chain(dues).filter(|(_, _, subscription)| subscription.is_in_force());
+        let latest = all.max_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        latest.map_or_else(|| free(user, created), |(_, _, subscription)| subscription)
+    }
+}
+
+fn free(user: &str, created: Time) -> Subscription {
+    Subscription {
+        subscription_id: format!("sub_free_{user}"),
+        subscription_type: FREE.to_owned(),
+        subscription_status: "active".to_owned(),
+        provider: "internal".to_owned(),
+        external_subscription_id: None,
+        start_date: created,
+        end_date: Some(created + TimeDelta::days(FREE_DAYS)),
+        auto_renew: true,
+        trial_period_days: 0,
+        grace_period_days: GRACE,
+    }
+}
+
+fn of_stripe(subscription: &stripe::Subscription) -> Subscription {
+    let status = if subscription.ended { SubscriptionStatus::Canceled } else { subscription.status };
+    Subscription {
+        subscription_id: subscription.id.to_string(),
+        subscription_type: PREMIUM.to_owned(),
+        subscription_status: status.as_str().to_owned(),
+        provider: "stripe".to_owned(),
+        external_subscription_id: Some(subscription.id.to_string()),
+        start_date: subscription.created_at,
+        end_date: subscription.period.map(|period| period.end),
+        auto_renew: !subscription.cancel_at_period_end,
+        trial_period_days: 0,
+        grace_period_days: GRACE,
+    }
+}
+
+fn of_dues(dues: &Dues) -> Subscription {
+    let status = if dues.paid { "active" } else { "unpaid" };
+    Subscription {
+        subscription_id: dues.record.clone(),
+        subscription_type: PREMIUM.to_owned(),
+        subscription_status: status.to_owned(),
+        provider: "ach".to_owned(),
+        external_subscription_id: None,
+        start_date: dues.since,
+        end_date: Some(dues.until),
+        auto_renew: dues.renews,
+        trial_period_days: 0,
+        grace_period_days: GRACE,
+    }
+}

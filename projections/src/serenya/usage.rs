@@ -1,0 +1,93 @@
+//! How much of what a subscription allows is used: actions of thirty days, counted from the day that the user was made.
+
+use chrono::TimeDelta;
+use dues_events::{EventId, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use super::rows;
+
+/// The feature that is counted.
+pub const DOCUMENT_PROCESSING: &str = "document_processing";
+/// The most actions that are counted in thirty days: the state has to stay small. Even an unlimited tier ends here.
+pub const MOST_COUNTED: usize = 5000;
+/// How long a period is.
+const PERIOD: TimeDelta = TimeDelta::days(30);
+
+/// The actions of the last thirty days, by a part of the hash of the id of each. Older ones belong to a period that is over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Counted(BTreeMap<String, Time>);
+
+/// What is used of a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// How many documents.
+    pub documents_processed: usize,
+    /// From here.
+    pub period_start: Time,
+    /// Until before here.
+    pub period_end: Time,
+}
+
+impl Counted {
+    /// Counts an action once.
+    pub(super) fn add(&mut self, id: &EventId, at: Time) {
+        let key: String = rows::sha256(id.as_str()).chars().take(16).collect();
+        let known = self.0.entry(key).or_insert(at);
+        *known = at.max(*known);
+        if let Some(last) = self.last() {
+            self.0.retain(|_, at| *at > last - PERIOD);
+        }
+        while self.0.len() > MOST_COUNTED {
+            let oldest = self.0.iter().map(|(key, at)| (*at, key.clone())).min();
+            oldest.and_then(|(_, key)| self.0.remove(&key));
+        }
+    }
+
+    /// How many actions are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The latest action.
+    pub(super) fn last(&self) -> Option<Time> {
+        self.0.values().max().copied()
+    }
+
+    /// What is used of the period in which that time is. The first period begins with the user.
+    pub(super) fn period(&self, since: Time, at: Time) -> Usage {
+        let number = |at: Time| (at - since).num_seconds().max(0) / PERIOD.num_seconds();
+        let this = number(at);
+        let start = since + TimeDelta::seconds(this.saturating_mul(PERIOD.num_seconds()));
+        let documents_processed = self.0.values().filter(|at| number(**at) == this).count();
+        Usage { documents_processed, period_start: start, period_end: start + PERIOD }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_that_has_ended_begins_anew_with_the_next_action() {
+        let t = |text: &str| dues_events::time::parse(text).unwrap();
+        let since = t("2026-01-01T10:00:00Z");
+        let mut counted = Counted::default();
+        for (id, at) in [("a", "2026-01-02T00:00:00Z"), ("b", "2026-01-31T09:59:59Z"), ("b", "2026-01-31T09:59:59Z")] {
+            counted.add(&id.into(), t(at));
+        }
+        assert_eq!(counted.period(since, t("2026-01-31T09:59:59Z")).documents_processed, 2);
+        let next = counted.period(since, t("2026-01-31T10:00:00Z"));
+        assert_eq!(
+            (next.documents_processed, next.period_start, next.period_end),
+            (0, t("2026-01-31T10:00:00Z"), t("2026-03-02T10:00:00Z"))
+        );
+        counted.add(&"c".into(), t("2026-02-01T00:00:00Z"));
+        assert_eq!(
+            (counted.period(since, t("2026-02-01T00:00:00Z")).documents_processed, counted.len()),
+            (1, 2),
+            "a is older than thirty days"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The audit: it agrees with what live traffic has written, and finds every kind of corruption that is planted.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use dues_events::{Item, Value};
+use dues_processors::Fate;
+use dues_processors::audit::{Finding, Kind, audit};
+use dues_processors::changes::Change;
+use dues_processors::groups::{Limiter, LocalDirectory};
+use dues_processors::projector::Projector;
+use dues_projections::dues::TierMap;
+use dues_store::embedded::Embedded;
+use dues_store::table::{ALL, BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, HISTORY, Table};
+use dues_store::{Condition, Engine, Key};
+use dues_tests::engines::embedded;
+use dues_tests::stripe::{checkout, invoice, invoice_payment, payment_of, refund, subscription};
+use dues_tests::world::{all, clock, context, deliver, membership, monthly, payment, records, store, t};
+
+dues_tests::on_engines! {
+    what_live_traffic_has_written_agrees,
+    every_kind_of_corruption_is_found,
+}
+
+/// Does what follows from every change so far.
+async fn project(engine: &Embedded) {
+    let projector = Projector {
+        limiter: Limiter::unlimited(clock()),
+        ..Projector::new(store(engine.clone()), Some(LocalDirectory::new(engine.clone())))
+    };
+    let mut after = 0;
+    loop {
+        let changes = engine.changes(after, 500).unwrap();
+        let Some(last) = changes.last() else { return };
+        after = last.seq;
+        let arrived = t("2026-03-01T00:00:00Z");
+        let read = |change: dues_store::embedded::Change| Change {
+            sequence: change.seq.to_string(),
+            table: change.table,
+            old: change.old,
+            new: change.new,
+            arrived,
+            by_ttl: false,
+        };
+        let changes: Vec<Change> = changes.into_iter().map(read).collect();
+        let report = projector.project(&changes).await;
+        assert!(!report.fates.iter().any(|fate| matches!(fate, Fate::Failed(_) | Fate::Parked)), "{report:?}");
+    }
+}
+
+/// Two months of three members: paid, returned late, and paid through Stripe with a refund, a pass and a top-up. Every row that they have left.
+async fn rows() -> Vec<(&'static Table, Item)> {
+    let (engine, _folder) = embedded();
+    let context = context(engine.clone());
+    let joins =
+        ["u-1", "u-2"].map(|user| membership(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31")));
+    deliver(&context, &joins, 10).await;
+    for (user, last) in [("u-1", "COMPLETED"), ("u-2", "RETURNED")] {
+        let record = records(&engine, user).await.remove(0);
+        let sent = [
+            payment(&format!("s-{user}"), "SUBMITTED", &record, &format!("c-{user}"), "2026-02-01T00:00:00Z"),
+            payment(&format!("d-{user}"), "COMPLETED", &record, &format!("c-{user}"), "2026-02-03T00:00:00Z"),
+            payment(&format!("e-{user}"), last, &record, &format!("c-{user}"), "2026-02-05T00:00:00Z"),
+        ];
+        deliver(&context, &sent, 10).await;
+        project(&engine).await;
+    }
+    let (jan, feb) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
+    let stripe = [
+        subscription("e-1", "created", jan, "u-3", "JOURNEYMAN", "active", jan),
+        invoice("e-2", "paid", jan, "u-3", jan),
+        invoice("e-3", "paid", feb, "u-3", feb),
+        invoice_payment("e-4", feb, "u-3", feb),
+        refund("e-5", "created", "2026-02-02T00:00:00Z", "re-1", &payment_of("u-3", feb), 1500, "succeeded"),
+        checkout("e-6", feb, "u-3", "CREDITS", 500, "pi-top", "paid"),
+        checkout("e-7", feb, "u-3", "FOUNDING_MEMBER", 50_000, "pi-pass", "paid"),
+    ];
+    deliver(&context, &stripe, 10).await;
+    project(&engine).await;
+    let mut rows = Vec::new();
+    for table in ALL {
+        rows.extend(all(&engine, table).await.into_iter().map(|item| (table, item)));
+    }
+    rows
+}
+
+/// Puts rows into an engine, and audits them.
+async fn findings<E: Engine>(engine: &E, rows: &[(&'static Table, Item)]) -> Vec<Finding> {
+    for table in ALL {
+        for item in all(engine, table).await {
+            engine.delete(table, Key::of(table, &item).unwrap(), Condition::Always).await.unwrap();
+        }
+    }
+    for (table, item) in rows {
+        engine.put(table, item.clone(), Condition::Always).await.unwrap();
+    }
+    let found = audit(&store(engine.clone()), &TierMap::default(), |_| {}).await.unwrap();
+    assert!(found.events > 10 && found.rows > 5, "it has looked at them: {found:?}");
+    found.findings
+}
+
+async fn what_live_traffic_has_written_agrees<E: Engine>(engine: E) {
+    assert_eq!(findings(&engine, &rows().await).await, Vec::new());
+}
+
+type Rows = Vec<(&'static Table, Item)>;
+
+/// The first row of a table that is like that.
+fn find<'a>(rows: &'a mut Rows, table: &'static Table, like: impl Fn(&Item) -> bool) -> &'a mut Item {
+    rows.iter_mut().find(|(of, item)| of.name == table.name && like(item)).map(|(_, item)| item).unwrap()
+}
+
+fn remove(rows: &mut Rows, table: &'static Table, like: impl Fn(&Item) -> bool) {
+    let place = rows.iter().position(|(of, item)| of.name == table.name && like(item)).unwrap();
+    rows.remove(place);
+}
+
+fn has(name: &'static str, text: &'static str) -> impl Fn(&Item) -> bool {
+    move |item| item.text(name).is_some_and(|value| value.starts_with(text))
+}
+
+/// What is planted, how, what is to be said of it, and what in words.
+type Plant = (&'static str, fn(&mut Rows), Kind, &'static str);
+
+const PLANTS: [Plant; 15] = [
+    (
+        "a status that was changed by hand",
+        |rows| find(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED")).set_text("billing_status", "REFUNDED"),
+        Kind::Differs,
+        r#"billing_status is "REFUNDED" and should be "COMPLETED""#,
+    ),
+    (
+        "an amount that was changed by hand",
+        |rows| find(rows, &BILLING_ACTIVITY, has("billing_status", "SCHEDULED")).set_text("billing_amount", "1.00"),
+        Kind::Differs,
+        r#"billing_amount is "1.00" and should be "14.99""#,
+    ),
+    (
+        "an event that the row has forgotten",
+        |rows| {
+            let row = find(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED"));
+            let Some(Value::B(applied)) = row.get("applied").cloned() else { panic!("{row:?}") };
+            row.set("applied", Value::B(applied[..applied.len() - 16].to_vec()));
+        },
+        Kind::Differs,
+        "applied is ",
+    ),
+    (
+        "a record that was lost",
+        |rows| remove(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED")),
+        Kind::Missing,
+        "history tells of record",
+    ),
+    (
+        "a record that nobody told of",
+        |rows| {
+            let mut row = find(rows, &BILLING_ACTIVITY, has("billing_status", "SCHEDULED")).clone();
+            row.set_text("user_id", "u-9");
+            row.set_text("subscription_id", "00000000-0000-4000-8000-000000000009");
+            rows.push((&BILLING_ACTIVITY, row));
+        },
+        Kind::Unexplained,
+        "no history tells of record 00000000-0000-4000-8000-000000000009",
+    ),
+    (
+        "a record that stands twice",
+        |rows| {
+            let mut row = find(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED")).clone();
+            row.set_text("billing_date", "2026-01-30T00:00:00Z");
+            rows.push((&BILLING_ACTIVITY, row));
+        },
+        Kind::Twice,
+        "also stands at",
+    ),
+    (
+        "a row of history that was removed",
+        |rows| remove(rows, &HISTORY, has("source", "site-payments SUBSCRIPTION_SUBMITTED")),
+        Kind::Gap,
+        "it builds on version 2, and history has 1 before it",
+    ),
+    (
+        "a commit that was cut short",
+        |rows| {
+            // The row before the last event of a record: as history has it, with what it had applied then.
+            let last = find(rows, &HISTORY, |item| item.text("event_id") == Some("e-u-2")).clone();
+            let before = find(rows, &HISTORY, |item| item.text("event_id") == Some("d-u-2")).clone();
+            let row = find(rows, &BILLING_ACTIVITY, |item| item.get("subscription_id") == last.get("subscription_id"));
+            let Some(Value::B(applied)) = row.get("applied").cloned() else { panic!("{row:?}") };
+            let mut undone = before;
+            for name in ["event_id", "stamp", "source", "outcome", "previous_version", "data_amount", "data_payment_id", "data_processor"] {
+                undone.remove(name);
+            }
+            undone.set("applied", Value::B(applied[..applied.len() - 16].to_vec()));
+            *row = undone;
+        },
+        Kind::Ahead,
+        "version 4 is in history, the row is at version 3",
+    ),
+    (
+        "a row that cannot be read",
+        |rows| find(rows, &BILLING_ACTIVITY, has("billing_status", "SCHEDULED")).set_text("billing_amount", "lots"),
+        Kind::Unreadable,
+        "billing_amount of row",
+    ),
+    (
+        "the next period's record that was lost with its history",
+        |rows| {
+            let next = find(rows, &BILLING_ACTIVITY, has("billing_status", "SCHEDULED")).clone();
+            rows.retain(|(_, item)| item.get("subscription_id") != next.get("subscription_id"));
+        },
+        Kind::Owed,
+        "promises",
+    ),
+    (
+        "a balance that was changed by hand",
+        |rows| find(rows, &GG_CORE, has("SK", "CREDITS#BALANCE")).set("balance", Value::number(1000)),
+        Kind::Balance,
+        "the balance is 1000, its ledger adds up to",
+    ),
+    (
+        "credits that no payment brought, with the balance made to fit",
+        |rows| {
+            let mut grant = find(rows, &GG_CORE, has("SK", "LEDGER#topup:")).clone();
+            grant.set_text("SK", "LEDGER#topup:pi-made-up");
+            grant.set_text("movementId", "topup:pi-made-up");
+            let user = grant.text("PK").unwrap().to_owned();
+            rows.push((&GG_CORE, grant));
+            let balance = find(rows, &GG_CORE, |item| item.text("PK") == Some(&user) && item.text("SK") == Some("CREDITS#BALANCE"));
+            let Some(Value::N(there)) = balance.get("balance").cloned() else { panic!("{balance:?}") };
+            balance.set("balance", Value::signed(there.parse::<i64>().unwrap() + 10));
+        },
+        Kind::Credits,
+        "10 credits stand of it, its payment has brought 0",
+    ),
+    (
+        "a tier that nobody paid for",
+        |rows| find(rows, &GG_CORE, has("SK", "PROFILE#u-2")).set_text("tier", "SAGE"),
+        Kind::Tier,
+        "it shows SAGE and should show free",
+    ),
+    (
+        "a subscription that was changed by hand",
+        |rows| find(rows, &GG_CORE, has("SK", "SUBSCRIPTION#")).set_text("planTier", "GUILDMASTER"),
+        Kind::Differs,
+        r#"planTier is "GUILDMASTER" and should be "JOURNEYMAN""#,
+    ),
+    (
+        "an event of Stripe's that was removed",
+        |rows| {
+            remove(rows, &ENTITLEMENTS, has("SK", "EVENT#e-6"));
+            let head = find(rows, &ENTITLEMENTS, |item| item.text("SK") == Some("HEAD") && item.text("PK") == Some("USER#u-3"));
+            head.set("facts", Value::number(6));
+        },
+        Kind::Credits,
+        "10 credits stand of it, its payment has brought 0",
+    ),
+];
+
+async fn every_kind_of_corruption_is_found<E: Engine>(engine: E) {
+    let clean = rows().await;
+    for (what, plant, kind, words) in PLANTS {
+        let mut rows = clean.clone();
+        plant(&mut rows);
+        let found = findings(&engine, &rows).await;
+        let said = found.iter().any(|finding| finding.kind == kind && finding.detail.contains(words));
+        assert!(said, "{what}: {found:#?}");
+    }
+}
