@@ -65,7 +65,9 @@ async fn reset_day<E: Engine>(
     let mut start = None;
     loop {
         let page = store.usage_to_reset(day, start, PAGE).await?;
-        let mut forgotten = iter(&page.items).map(|row| store.forget_usage(row, day)).buffer_unordered(PARALLEL);
+        // Collected: a future over borrowed rows, made on the way, could not be sent to another thread.
+        let forgetting: Vec<_> = page.items.iter().map(|row| store.forget_usage(row, day)).collect();
+        let mut forgotten = iter(forgetting).buffer_unordered(PARALLEL);
         while let Some(done) = forgotten.next().await {
             if done? {
                 reset.rows += 1;

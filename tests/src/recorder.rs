@@ -82,7 +82,10 @@ fn made(service: &str, operation: &str, body: &Value) -> Vec<Made> {
             one(format!("dynamodb:{operation}"), text("TableName") + &index)
         }
         "AmazonSQS" => one(format!("sqs:{}", operation.trim_end_matches("Batch")), Resource::Queue.name()),
-        "Kinesis_20131202" => one(format!("kinesis:{operation}"), Resource::Inbox.name()),
+        "Kinesis_20131202" => {
+            let stream = if text("StreamName") == "stripe" { Resource::Inbox } else { Resource::Subscriptions };
+            one(format!("kinesis:{operation}"), stream.name())
+        }
         "AWSEvents" => one(format!("events:{operation}"), Resource::Bus.name()),
         "AWSCognitoIdentityProviderService" => one(format!("cognito-idp:{operation}"), Resource::Pool.name()),
         "secretsmanager" => {
@@ -103,6 +106,8 @@ pub struct Site {
     pub payments: Payments,
     /// The user pool, and whose account it is in.
     pub pool: (String, aws_sdk_cognitoidentityprovider::Client),
+    /// The streams.
+    pub kinesis: aws_sdk_kinesis::Client,
     clock: SharedClock,
     recorder: Recorder,
     variables: BTreeMap<String, String>,
@@ -115,7 +120,9 @@ impl Site {
         let (aws, account, payments) = (Meddler::new(nothing), new_account(), Payments::start().await);
         let queue = aws.sqs(&account).create_queue().queue_name("collections").send().await.unwrap().queue_url.unwrap();
         aws.eventbridge(&account).create_event_bus().name("company").send().await.unwrap();
-        aws.kinesis(&account).create_stream().stream_name("stripe").shard_count(1).send().await.unwrap();
+        for stream in ["stripe", "subscriptions"] {
+            aws.kinesis(&account).create_stream().stream_name(stream).shard_count(1).send().await.unwrap();
+        }
         let secret = async |name: &str, value: &str| {
             let made = aws.secrets(&account).create_secret().name(name).secret_string(value).send().await.unwrap();
             made.arn.unwrap()
@@ -133,6 +140,7 @@ impl Site {
             (env::QUEUE, queue),
             (env::BUS, "company".to_owned()),
             (env::INBOX, "stripe".to_owned()),
+            (env::SUBSCRIPTIONS, "subscriptions".to_owned()),
             (env::POOL, pool.clone()),
             (env::STRIPE_SECRET, secret("stripe-signing", "whsec_one").await),
             (env::GATEWAY_SECRET, secret("gateway-token", "token-1").await),
@@ -141,7 +149,7 @@ impl Site {
         let recorder =
             Recorder { database: database.clone(), network: aws_smithy_http_client::Builder::new().build_http(), made: Arc::default() };
         let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { engine, database, payments, pool: (pool, cognito), clock, recorder, variables }
+        Self { engine, database, payments, pool: (pool, cognito), kinesis: aws.kinesis(&account), clock, recorder, variables }
     }
 
     /// Starts a function as its deployment would.

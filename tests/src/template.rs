@@ -7,7 +7,9 @@ mod tables;
 
 use dues_lambda::Function;
 use dues_store::Table;
-use dues_store::table::ALL;
+use dues_store::table::figureforge::FIGUREFORGE;
+use dues_store::table::serenya::SERENYA;
+use dues_store::table::{ALL, usage};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,6 +73,30 @@ pub fn logical(name: &str) -> String {
 /// Whether a table may be there already. Those whose names begin with ours are nobody else's.
 pub fn may_exist(table: &Table) -> bool {
     !table.name.starts_with("dues-")
+}
+
+/// The condition under which a deployment has a table that belongs to a read model.
+pub fn model_condition(table: &Table) -> Option<&'static str> {
+    match table.name {
+        name if usage::ALL.iter().any(|table| table.name == name) => Some("HasUsage"),
+        name if name == FIGUREFORGE.name => Some("HasFigureforge"),
+        name if name == SERENYA.name => Some("HasSerenya"),
+        _ => None,
+    }
+}
+
+/// Whether a table's name ends with that of the environment, as its seed has it.
+pub fn is_per_environment(table: &Table) -> bool {
+    table.name == SERENYA.name || usage::ALL.iter().any(|other| other.name == table.name)
+}
+
+/// What a table is called, in the template's words.
+pub fn table_name(table: &Table) -> String {
+    let (id, name) = (logical(table.name), table.name);
+    if is_per_environment(table) {
+        return format!("!If [{id}IsNamed, !Ref {id}Name, !Sub '{name}-${{Environment}}']");
+    }
+    format!("!Ref {id}Name")
 }
 
 fn all(part: impl Fn(&'static Table) -> String) -> String {

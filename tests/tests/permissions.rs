@@ -3,12 +3,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "permissions/asking.rs"]
+mod asking;
 #[path = "permissions/collecting.rs"]
 mod collecting;
 #[path = "permissions/entitling.rs"]
 mod entitling;
 #[path = "permissions/settling.rs"]
 mod settling;
+#[path = "permissions/telling.rs"]
+mod telling;
 
 use dues_events::{Record, Status, attr};
 use dues_lambda::Function;

@@ -99,6 +99,12 @@ fn example(variable: &str) -> &'static str {
         "OLD_SUBSCRIPTION_DAYS" => "90",
         "INCOME_FROM" => "75.00",
         "DUES_TIERS" => "Plus=SAGE",
+        "DUES_READ_MODELS" => "usage,serenya",
+        "DUES_PLANS" => "free:simulations=3;pro:*=*",
+        "DUES_PLAN_TIERS" => "*=pro",
+        "DUES_ACTION_LOG_DAYS" => "90",
+        "DUES_FIGUREFORGE" => "auto_block_reports=5",
+        "DUES_SERENYA" => "{}",
         _ => "something",
     }
 }

@@ -2,6 +2,8 @@
 
 use dues_events::Money;
 use dues_events::collect::Rules;
+use dues_processors::read_models::ReadModels;
+use dues_processors::settings;
 use dues_projections::dues::TierMap;
 use dues_store::table::{ALL, BILLING_ACTIVITY, HISTORY, LOCKS, Table};
 use std::collections::BTreeMap;
@@ -16,10 +18,12 @@ pub const TABLE_REGIONS: [&str; 2] = ["DYNAMO_DB_REGION", "DYNAMO_REGION"];
 pub const LOCK_REGION: &str = "DYNAMO_LOCK_REGION";
 /// The queue between `collections-job` and `collections-worker`.
 pub const QUEUE: &str = "COLLECTIONS_QUEUE_URL";
-/// The bus that is told of what falls due.
+/// The bus that is told of what falls due and what has changed.
 pub const BUS: &str = "EVENT_BUS_NAME";
 /// The stream that Stripe's events lie in.
 pub const INBOX: &str = "STRIPE_STREAM_NAME";
+/// The stream that others are told of changes on.
+pub const SUBSCRIPTIONS: &str = "SUBSCRIPTIONS_STREAM_NAME";
 /// The secret in Secrets Manager that holds what Stripe signs with: one on a line, or with commas between them.
 pub const STRIPE_SECRET: &str = "STRIPE_SECRET_ARN";
 /// The payments service.
@@ -28,8 +32,6 @@ pub const GATEWAY: &str = "GATEWAY_URL";
 pub const GATEWAY_SECRET: &str = "GATEWAY_SECRET_ARN";
 /// The Cognito pool whose groups follow the tiers; without it groups follow nobody.
 pub const POOL: &str = "USER_POOL_ID";
-/// Which tier a name on a receipt stands for: `Plus=JOURNEYMAN,Pro=SAGE`.
-pub const TIERS: &str = "DUES_TIERS";
 /// After so many days a record is too old to collect.
 pub const OLD_DAYS: &str = "OLD_SUBSCRIPTION_DAYS";
 /// From which income on a collection is tried, in dollars.
@@ -46,6 +48,9 @@ pub enum Unset {
     /// It is there, and wrong.
     #[error("{0}: {1}")]
     Wrong(String, String),
+    /// Something in it is wrong; this says which variable it is.
+    #[error("{0}")]
+    Said(String),
 }
 
 /// The environment. An empty variable is as good as none: templates cannot leave one out.
@@ -133,7 +138,15 @@ impl Env {
     /// # Errors
     /// Names the entry that cannot be read.
     pub fn tiers(&self) -> Result<TierMap, Unset> {
-        self.read(TIERS, TierMap::default(), TierMap::parse)
+        settings::tiers(|name| self.get(name)).map_err(Unset::Said)
+    }
+
+    /// The read models that the deployment has, and how each of them is set up.
+    ///
+    /// # Errors
+    /// Names the variable, and what in it cannot be read.
+    pub fn read_models(&self) -> Result<ReadModels, Unset> {
+        settings::read_models(|name| self.get(name)).map_err(Unset::Said)
     }
 }
 
@@ -162,12 +175,16 @@ mod tests {
         let days = env(&[(OLD_DAYS, "ninety")]).rules().unwrap_err().to_string();
         assert_eq!(days, "OLD_SUBSCRIPTION_DAYS: \"ninety\" is not a whole number of days");
         assert!(env(&[(INCOME, "-1")]).rules().unwrap_err().to_string().starts_with("INCOME_FROM: "));
-        let tiers = env(&[(TIERS, "Plus=GOLD")]).tiers().unwrap_err().to_string();
+        let tiers = env(&[("DUES_TIERS", "Plus=GOLD")]).tiers().unwrap_err().to_string();
         assert_eq!(tiers, "DUES_TIERS: \"Plus=GOLD\": \"GOLD\" is not a tier");
+        let models = env(&[("DUES_READ_MODELS", "users")]).read_models().unwrap_err().to_string();
+        assert!(models.starts_with("DUES_READ_MODELS: \"users\" is not one of "), "{models}");
     }
 
     #[test]
     fn what_is_set_is_read_and_the_rest_is_as_usual() {
+        assert_eq!(env(&[("DUES_PLANS", ""), ("DUES_READ_MODELS", "none")]).read_models(), Ok(ReadModels::from_iter([])));
+        assert_eq!(env(&[]).read_models(), Ok(ReadModels::default()));
         assert_eq!(env(&[]).rules().unwrap(), Rules::default());
         let rules = env(&[(OLD_DAYS, "30"), (INCOME, "100.50")]).rules().unwrap();
         assert_eq!((rules.old_days, rules.income_from), (30, Money::from_cents(10_050)));

@@ -25,6 +25,14 @@ pub enum Function {
     BatchWorker,
     /// Tells of what falls due soon.
     NotifierScheduler,
+    /// Tells others of changes of the tables.
+    KinesisFeeder,
+    /// What applications tell, for the read models.
+    AppEvents,
+    /// Objects that come and go in S3, for the read models.
+    S3Events,
+    /// Forgets what was used on days that are over.
+    UsageReset,
     /// The REST API.
     Api,
 }
@@ -36,7 +44,7 @@ pub struct NoSuchFunction(pub String);
 
 impl Function {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::AchHandler,
         Self::Memberships,
         Self::Stripe,
@@ -48,6 +56,10 @@ impl Function {
         Self::WebhookBalanceWorker,
         Self::BatchWorker,
         Self::NotifierScheduler,
+        Self::KinesisFeeder,
+        Self::AppEvents,
+        Self::S3Events,
+        Self::UsageReset,
         Self::Api,
     ];
 
@@ -66,6 +78,10 @@ impl Function {
             Self::WebhookBalanceWorker => "webhook-balance-worker",
             Self::BatchWorker => "batch-worker",
             Self::NotifierScheduler => "notifier-scheduler",
+            Self::KinesisFeeder => "kinesis-feeder",
+            Self::AppEvents => "app-events",
+            Self::S3Events => "s3-events",
+            Self::UsageReset => "usage-reset",
             Self::Api => "api",
         }
     }

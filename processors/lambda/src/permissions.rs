@@ -3,8 +3,15 @@
 
 use dues_processors::collections::batch_worker;
 use dues_processors::sqs::COLLECTIONS;
-use dues_processors::{ach_handler, memberships, stripe};
-use dues_store::table::{ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, LOCKS, PARKED, Table};
+use dues_processors::{ach_handler, app_events, memberships, stripe};
+use dues_store::table::figureforge::{
+    BY_EMAIL, BY_STRIPE_SUB, FIGUREFORGE, IMAGES_BY_USER, JOBS_BY_STATUS, PLANS_BY_ACTIVE, REPORTS_BY_STATUS,
+};
+use dues_store::table::serenya::{BY_EMAIL_HASH, BY_EXTERNAL_ID, SERENYA};
+use dues_store::table::usage::{ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE};
+use dues_store::table::{
+    ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, JOURNAL, LOCKS, PARKED, Table,
+};
 
 use crate::function::Function;
 
@@ -19,6 +26,8 @@ pub enum Resource {
     Queue,
     /// The stream that Stripe's events lie in.
     Inbox,
+    /// The stream that others are told of changes on.
+    Subscriptions,
     /// The bus.
     Bus,
     /// The user pool.
@@ -38,6 +47,7 @@ impl Resource {
             Self::Index(table, index) => format!("{}/{}", table.name, index.name),
             Self::Queue => "the queue".to_owned(),
             Self::Inbox => "the inbox".to_owned(),
+            Self::Subscriptions => "the stream subscriptions".to_owned(),
             Self::Bus => "the bus".to_owned(),
             Self::Pool => "the pool".to_owned(),
             Self::StripeSecret => "Stripe's secret".to_owned(),
@@ -54,6 +64,7 @@ const QUERY: &str = "dynamodb:Query";
 const PUT: &str = "dynamodb:PutItem";
 const UPDATE: &str = "dynamodb:UpdateItem";
 const DELETE: &str = "dynamodb:DeleteItem";
+const CHECK: &str = "dynamodb:ConditionCheckItem";
 
 const BY_ID: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_SUBSCRIPTION);
 const BY_STATE: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_STATUS);
@@ -70,6 +81,32 @@ const COLLECTING: [Permission; 4] = [
     (Resource::GatewaySecret, &["secretsmanager:GetSecretValue"]),
 ];
 const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
+/// Read models book facts in the journal, and the rows that follow from them.
+const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
+
+/// What the API asks of entitlements, and of records that are not among a user's recent ones.
+const ENTITLED: [Permission; 3] =
+    [(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])];
+
+/// What the API asks of the read models, and tells them.
+const ASKED: [Permission; 16] = [
+    (Resource::Table(&JOURNAL), &[QUERY, GET, PUT]),
+    (Resource::Table(&USER_SUBSCRIPTIONS), &[QUERY]),
+    (Resource::Table(&USER_USAGE), &[QUERY, PUT, UPDATE]),
+    (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
+    (Resource::Table(&ACTIONS_LOG), &[QUERY]),
+    (Resource::Index(&ACTIONS_LOG, &BY_ACTION_TYPE), &[QUERY]),
+    (Resource::Table(&FIGUREFORGE), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Index(&FIGUREFORGE, &BY_EMAIL), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &BY_STRIPE_SUB), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &JOBS_BY_STATUS), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &IMAGES_BY_USER), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &REPORTS_BY_STATUS), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &PLANS_BY_ACTIVE), &[QUERY]),
+    (Resource::Table(&SERENYA), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Index(&SERENYA, &BY_EMAIL_HASH), &[QUERY]),
+    (Resource::Index(&SERENYA, &BY_EXTERNAL_ID), &[QUERY]),
+];
 
 /// The calls of a function.
 #[must_use]
@@ -87,6 +124,11 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Table(&ENTITLEMENTS), &[GET, PUT]),
             (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE]),
             (Resource::Table(&PARKED), &[PUT, DELETE]),
+            BOOKING,
+            (Resource::Table(&USER_SUBSCRIPTIONS), &[PUT]),
+            (Resource::Table(&ACTIONS_LOG), &[PUT]),
+            (Resource::Table(&FIGUREFORGE), &[GET, PUT, DELETE, CHECK]),
+            (Resource::Table(&SERENYA), &[PUT, DELETE]),
             (
                 Resource::Pool,
                 &["cognito-idp:AdminListGroupsForUser", "cognito-idp:AdminAddUserToGroup", "cognito-idp:AdminRemoveUserFromGroup"],
@@ -102,10 +144,20 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
             (Resource::Bus, &["events:PutEvents"]),
         ],
-        Function::Api => with(
-            &COLLECTING,
-            &[(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])],
-        ),
+        Function::KinesisFeeder => {
+            vec![(Resource::Subscriptions, &["kinesis:PutRecords"]), (Resource::Bus, &["events:PutEvents"]), PARKING]
+        }
+        Function::AppEvents => {
+            vec![BOOKING, (Resource::Table(&FIGUREFORGE), &[PUT, DELETE]), (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING]
+        }
+        Function::S3Events => vec![BOOKING, (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING],
+        Function::UsageReset => vec![
+            BOOKING,
+            (Resource::Table(&USER_USAGE), &[DELETE]),
+            (Resource::Index(&USER_USAGE, &BY_RESET_DATE), &[QUERY]),
+            (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
+        ],
+        Function::Api => [&COLLECTING[..], &ENTITLED, &ASKED].concat(),
     }
 }
 
@@ -163,9 +215,14 @@ pub fn sources(function: Function) -> Vec<Source> {
         Function::Projector => ALL.into_iter().filter(|table| table.stream).map(Source::Changes).collect(),
         Function::CollectionsWorker => vec![Source::Queue(COLLECTIONS)],
         Function::BatchWorker => vec![Source::Queue(batch_worker::QUEUE)],
-        Function::CollectionsJob | Function::NotifierScheduler | Function::WebhookWorker | Function::WebhookBalanceWorker => {
-            vec![Source::Events]
-        }
+        Function::KinesisFeeder => vec![Source::Changes(&BILLING_ACTIVITY), Source::Changes(&GG_CORE)],
+        Function::AppEvents => vec![Source::Stream(app_events::STREAM)],
+        Function::CollectionsJob
+        | Function::NotifierScheduler
+        | Function::WebhookWorker
+        | Function::WebhookBalanceWorker
+        | Function::S3Events
+        | Function::UsageReset => vec![Source::Events],
         Function::Api => vec![Source::Requests],
     }
 }

@@ -4,10 +4,12 @@ use dues_processors::api::Api;
 use dues_processors::bus::eventbridge::EventBridge;
 use dues_processors::groups::cognito::Cognito;
 use dues_processors::inbox::kinesis::Kinesis;
+use dues_processors::kinesis_feeder::KinesisFeeder;
+use dues_processors::outbox::kinesis::Kinesis as Outbox;
 use dues_processors::projector::Projector;
 use dues_processors::queue::sqs::Sqs;
 use dues_processors::webhook::{self, Secrets, Webhook};
-use dues_processors::{Context, ach_handler, api, eventbridge, memberships, projector, sqs, stripe};
+use dues_processors::{Context, ach_handler, api, app_events, eventbridge, kinesis_feeder, memberships, projector, s3_events, sqs, stripe};
 use dues_store::dynamo::Dynamo;
 use dues_store::{Locks, SharedClock, Store, TableNames};
 use futures::future::{BoxFuture, FutureExt as _};
@@ -18,7 +20,7 @@ use std::sync::Arc;
 
 use crate::clients::Clients;
 use crate::collecting::Collecting;
-use crate::env::{BUS, Env, INBOX, POOL, QUEUE, STRIPE_SECRET, Unset};
+use crate::env::{BUS, Env, INBOX, POOL, QUEUE, STRIPE_SECRET, SUBSCRIPTIONS, Unset};
 use crate::function::Function;
 use crate::secret::Secret;
 
@@ -44,6 +46,7 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
     // Only what a function needs is made: the door has no table, and no right to any.
     let store = || clients.dynamo(env).map(|engine| Store::new(engine, clock.clone()));
     let context = || store().map(Context::new);
+    let telling = || Ok(Context { read_models: env.read_models()?, ..context()? });
     let collecting = || Collecting::new(env, clients, store()?);
     Ok(match function {
         Function::AchHandler => handle(context()?, |context, batch| async move { Ok(ach_handler::ach_handler(&context, batch).await) }),
@@ -83,8 +86,24 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
                 eventbridge::notifier_scheduler(store, locks, rules, bus, tick).await.map_err(Failed::of)
             })
         }
-        Function::Api => handle(collecting()?, |collecting, request| async move {
-            Ok(api::http_api::http_api(&Api::new(collecting.collector().await?), request).await)
+        Function::KinesisFeeder => {
+            handle(
+                feeding(env, clients, store()?)?,
+                |feeder, batch| async move { Ok(kinesis_feeder::kinesis_feeder(&feeder, batch).await) },
+            )
+        }
+        Function::AppEvents => handle(telling()?, |context, batch| async move { Ok(app_events::app_events(&context, batch).await) }),
+        Function::S3Events => {
+            handle(telling()?, |context, event| async move { s3_events::s3_events(&context, event).await.map_err(Failed::of) })
+        }
+        Function::UsageReset => handle((store()?, env.read_models()?), |reset, tick| async move {
+            let (store, models) = &*reset;
+            eventbridge::usage_reset(store, models.usage(), tick).await.map_err(Failed::of)
+        }),
+        Function::Api => handle((collecting()?, env.read_models()?), |api, request| async move {
+            let (collecting, models) = &*api;
+            let api = Api { collector: collecting.collector().await?, read_models: models.clone() };
+            Ok(api::http_api::http_api(&api, request).await)
         }),
     })
 }
@@ -113,7 +132,15 @@ where
 fn following(env: &Env, clients: &Clients, store: Store<Dynamo>) -> Result<Projector<Dynamo, Cognito>, Unset> {
     let directory = env.get(POOL).map(|pool| Cognito::new(&clients.cognito(), pool));
     let (tiers, tables) = (env.tiers()?, TableNames::from(env.table_names()));
-    Ok(Projector { tiers, tables, ..Projector::new(store, directory) })
+    Ok(Projector { tiers, tables, read_models: env.read_models()?, ..Projector::new(store, directory) })
+}
+
+/// The feeder, with the stream and the bus that it tells on.
+fn feeding(env: &Env, clients: &Clients, store: Store<Dynamo>) -> Result<KinesisFeeder<Dynamo, Outbox, EventBridge>, Unset> {
+    let clock = store.clock.clone();
+    let outbox = Outbox::new(&clients.kinesis(), env.need(SUBSCRIPTIONS)?, clock.clone());
+    let bus = EventBridge::new(clients.eventbridge(), env.need(BUS)?, clock);
+    Ok(KinesisFeeder { tables: TableNames::from(env.table_names()), ..KinesisFeeder::new(store, outbox, bus) })
 }
 
 /// The door that Stripe knocks on.

@@ -5,7 +5,7 @@ use dues_lambda::permissions::{Source, sources};
 use dues_store::Table;
 use std::fmt::Write as _;
 
-use super::logical;
+use super::{logical, model_condition, table_name};
 
 pub(super) fn of_function(function: Function) -> String {
     let (id, name) = (logical(function.name()), function.name());
@@ -48,10 +48,11 @@ pub(super) fn of_function(function: Function) -> String {
 }
 
 pub(super) fn of_table(table: &'static Table) -> String {
-    let (id, name) = (logical(table.name), table.name);
+    let (id, name, called) = (logical(table.name), table.name, table_name(table));
+    let condition = model_condition(table).map(|condition| format!("\n    Condition: {condition}")).unwrap_or_default();
     format!(
         "  {id}ThrottlesAlarm:
-    Type: AWS::CloudWatch::Alarm
+    Type: AWS::CloudWatch::Alarm{condition}
     Properties:
       AlarmName: !Sub ${{AWS::StackName}}-{name}-throttles
       AlarmDescription: DynamoDB throttles {name}. See infra/README.md#alarms.
@@ -61,10 +62,10 @@ pub(super) fn of_table(table: &'static Table) -> String {
           Label: {name} throttles
         - Id: reads
           ReturnData: false
-          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: ReadThrottleEvents, Dimensions: [{{Name: TableName, Value: !Ref {id}Name}}]}}}}
+          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: ReadThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
         - Id: writes
           ReturnData: false
-          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: WriteThrottleEvents, Dimensions: [{{Name: TableName, Value: !Ref {id}Name}}]}}}}
+          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: WriteThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
       EvaluationPeriods: 3
       Threshold: 1
       ComparisonOperator: GreaterThanOrEqualToThreshold

@@ -5,7 +5,7 @@ use dues_lambda::permissions::{Resource, Source, permissions, sources};
 use dues_store::Table;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY, LOCKS};
 
-use super::{logical, may_exist};
+use super::{is_per_environment, logical, may_exist, model_condition, table_name};
 
 pub(super) fn role(function: Function) -> String {
     let (id, name) = (logical(function.name()), function.name());
@@ -95,10 +95,13 @@ fn source_arn(source: Source) -> (String, Option<String>) {
 
 fn arn(resource: Resource) -> (String, Option<String>) {
     match resource {
-        Resource::Table(table) => (table_arn(table, ""), None),
-        Resource::Index(table, index) => (table_arn(table, &format!("/index/{}", index.name)), None),
+        Resource::Table(table) => (table_arn(table, ""), of_model(table)),
+        Resource::Index(table, index) => (table_arn(table, &format!("/index/{}", index.name)), of_model(table)),
         Resource::Queue => ("!GetAtt CollectionsQueue.Arn".to_owned(), None),
         Resource::Inbox => ("!GetAtt StripeStream.Arn".to_owned(), None),
+        Resource::Subscriptions => {
+            ("!If [SubscriptionsIsOurs, !GetAtt SubscriptionsStream.Arn, !Ref SubscriptionsStreamArn]".to_owned(), None)
+        }
         Resource::Bus => ("!GetAtt Bus.Arn".to_owned(), None),
         Resource::Pool => (
             "!Sub arn:${AWS::Partition}:cognito-idp:${AWS::Region}:${AWS::AccountId}:userpool/${UserPoolId}".to_owned(),
@@ -107,6 +110,11 @@ fn arn(resource: Resource) -> (String, Option<String>) {
         Resource::StripeSecret => ("!Ref StripeSecretArn".to_owned(), None),
         Resource::GatewaySecret => ("!Ref GatewaySecretArn".to_owned(), None),
     }
+}
+
+/// The condition under which a table of a read model is there.
+fn of_model(table: &Table) -> Option<String> {
+    model_condition(table).map(str::to_owned)
 }
 
 /// A table's ARN, in the region that the settings of seed 001 may name for it.
@@ -120,6 +128,7 @@ fn table_arn(table: &Table, behind: &str) -> String {
     let arn = |region: &str| format!("arn:${{AWS::Partition}}:dynamodb:${{{region}}}:${{AWS::AccountId}}:table/${{{id}Name}}{behind}");
     match elsewhere {
         Some((condition, region)) => format!("!Sub ['{}', {{Region: !If [{condition}, !Ref {region}, !Ref AWS::Region]}}]", arn("Region")),
+        None if is_per_environment(table) => format!("!Sub ['{}', {{{id}Name: {}}}]", arn("AWS::Region"), table_name(table)),
         None => format!("!Sub {}", arn("AWS::Region")),
     }
 }

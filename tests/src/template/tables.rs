@@ -6,15 +6,17 @@ use dues_store::table::Index;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{logical, may_exist};
+use super::{is_per_environment, logical, may_exist, model_condition, table_name};
 
 pub(super) fn parameters(table: &'static Table) -> String {
     let (id, name) = (logical(table.name), table.name);
+    let (default, otherwise) =
+        if is_per_environment(table) { ("''", format!(", if not {name}-{{Environment}}")) } else { (name, String::new()) };
     let mut text = format!(
         "  {id}Name:
     Type: String
-    Default: {name}
-    Description: What the table {name} is called.
+    Default: {default}
+    Description: What the table {name} is called{otherwise}.
 "
     );
     if may_exist(table) {
@@ -45,17 +47,28 @@ pub(super) fn conditions(table: &'static Table) -> String {
     let id = logical(table.name);
     let mut text = String::new();
     if may_exist(table) {
-        let _ = writeln!(text, "  {id}IsOurs: !Equals [!Ref {id}Exists, 'false']");
+        let _ = writeln!(text, "  {id}IsOurs: {}", wanted(table, format!("!Equals [!Ref {id}Exists, 'false']")));
     }
     if may_exist(table) && table.stream {
         let _ = writeln!(text, "  {id}HasStream: !Not [!Equals [!Ref {id}StreamArn, '']]");
-        let _ = writeln!(text, "  {id}IsFollowed: !Or [!Condition {id}IsOurs, !Condition {id}HasStream]");
+        let _ = writeln!(text, "  {id}IsFollowed: {}", wanted(table, format!("!Or [!Condition {id}IsOurs, !Condition {id}HasStream]")));
+    }
+    if is_per_environment(table) {
+        let _ = writeln!(text, "  {id}IsNamed: !Not [!Equals [!Ref {id}Name, '']]");
     }
     text
 }
 
+/// A condition that also wants the read model that the table belongs to.
+fn wanted(table: &Table, condition: String) -> String {
+    match model_condition(table) {
+        Some(model) => format!("!And [!Condition {model}, {condition}]"),
+        None => condition,
+    }
+}
+
 pub(super) fn name(table: &'static Table) -> String {
-    format!("        {}: !Ref {}Name\n", table_variable(table), logical(table.name))
+    format!("        {}: {}\n", table_variable(table), table_name(table))
 }
 
 pub(super) fn resource(table: &'static Table) -> String {
@@ -69,7 +82,7 @@ pub(super) fn resource(table: &'static Table) -> String {
         "    DeletionPolicy: Retain
     UpdateReplacePolicy: Retain
     Properties:
-      TableName: !Ref {id}Name
+      TableName: {}
       BillingMode: PAY_PER_REQUEST
       DeletionProtectionEnabled: true
       PointInTimeRecoverySpecification:
@@ -77,11 +90,13 @@ pub(super) fn resource(table: &'static Table) -> String {
       SSESpecification:
         SSEEnabled: true
       AttributeDefinitions:
-"
+",
+        table_name(table)
     );
     let mut defined = BTreeSet::new();
     for name in table.key_attributes().filter(|name| defined.insert(*name)) {
-        let _ = writeln!(text, "        - {{AttributeName: {name}, AttributeType: S}}");
+        let kind = if table.is_numeric(name) { "N" } else { "S" };
+        let _ = writeln!(text, "        - {{AttributeName: {name}, AttributeType: {kind}}}");
     }
     let _ = write!(text, "      KeySchema:\n{}", key_schema(8, table.partition, table.sort));
     if !table.indexes.is_empty() {

@@ -10,7 +10,7 @@ use dues_tests::world::{Standing, context, deliver, payment, t};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::{agree, begin_to_move, elsewhere, first, members, overtake, overtake_with, site};
+use super::{agree, asking, begin_to_move, elsewhere, first, members, overtake, overtake_with, site};
 
 const DUE: &str = "2026-02-28";
 const USERS: [&str; 4] = ["u-1", "u-2", "u-3", "u-4"];
@@ -107,8 +107,9 @@ async fn notifier_scheduler() {
     agree(Function::NotifierScheduler, &site);
 }
 
-fn request(method: &str, path: &str, body: &Value) -> Value {
-    json!({"version": "2.0", "rawPath": path, "rawQueryString": "", "headers": {}, "requestContext": {"stage": "$default", "http": {"method": method}},
+pub(super) fn request(method: &str, path: &str, body: &Value) -> Value {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    json!({"version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {}, "requestContext": {"stage": "$default", "http": {"method": method}},
         "body": body.to_string(), "isBase64Encoded": false})
 }
 
@@ -139,5 +140,8 @@ async fn api() {
         let answer = handle(request(method, path, &body)).await.unwrap();
         assert!([json!(200), json!(402)].contains(&answer["statusCode"]), "{path}: {answer}");
     }
+    asking::usage(&site, &handle).await;
+    asking::figureforge(&handle).await;
+    asking::serenya(&handle).await;
     agree(Function::Api, &site);
 }

@@ -3,12 +3,19 @@
 use dues_events::{Balance, Item, Movement, Record};
 use dues_lambda::{Function, Handle};
 use dues_processors::changes::Change;
+use dues_processors::read_models::usage::{Settings, count};
+use dues_store::table::figureforge::FIGUREFORGE;
+use dues_store::table::serenya::SERENYA;
+use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, Table};
 use dues_store::{Condition, Engine as _};
+use dues_tests::figureforge_events;
 use dues_tests::recorder::{Site, kinesis_batch};
 use dues_tests::stripe::{checkout, invoice, invoice_payment, payment_of, refund, subscription};
+use dues_tests::usage_events::{asked, at};
 use dues_tests::world::{all, context, deliver, payment, t};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 use super::{agree, first, members, site};
 
@@ -59,21 +66,33 @@ async fn stripe_worker() {
     agree(Function::StripeWorker, &site);
 }
 
-/// Tells the projector of a change, as Lambda does.
-async fn tell(handle: &Handle, table: &'static Table, old: Option<Item>, new: Option<Item>, sequence: &str, by_ttl: bool) -> Value {
+/// Tells a function of a change, as Lambda does.
+pub(super) async fn tell(
+    handle: &Handle,
+    table: &'static Table,
+    old: Option<Item>,
+    new: Option<Item>,
+    sequence: &str,
+    by_ttl: bool,
+) -> Value {
     let change = Change { sequence: sequence.to_owned(), table, old, new, arrived: t(AT), by_ttl };
     let mut record = change.to_json();
     record["eventSourceARN"] = format!("arn:aws:dynamodb:eu-central-1:000000000000:table/{}/stream/2026", table.name).into();
     handle(json!({"Records": [record]})).await.unwrap()
 }
 
-async fn profile(site: &Site, handle: &Handle, user: &str, tier: &str, sequence: &str) {
+pub(super) fn profile_row(user: &str, tier: &str) -> Item {
     let mut item = Item::new();
     for (name, text) in
         [("PK", format!("USER#{user}")), ("SK", format!("PROFILE#{user}")), ("tier", tier.into()), ("provider", "cognito".into())]
     {
         item.set_text(name, text);
     }
+    item
+}
+
+async fn profile(site: &Site, handle: &Handle, user: &str, tier: &str, sequence: &str) {
+    let item = profile_row(user, tier);
     site.engine.put(&GG_CORE, item.clone(), Condition::Always).await.unwrap();
     assert_eq!(tell(handle, &GG_CORE, None, Some(item), sequence, false).await, json!({"batchItemFailures": []}));
 }
@@ -103,8 +122,47 @@ async fn projector() {
     let balance = all(&site.engine, &GG_CORE).await.into_iter().find(|item| item.text("SK") == Some("CREDITS#BALANCE")).unwrap();
     tell(&handle, &GG_CORE, Some(balance), None, "t-1", true).await;
     // What Stripe has told, for the read models, and what cannot be read.
-    let told = all(&site.engine, &ENTITLEMENTS).await.into_iter().find(|item| item.text("SK").unwrap().starts_with("EVENT#")).unwrap();
-    tell(&handle, &ENTITLEMENTS, None, Some(told), "s-1", false).await;
+    deliver(&context(site.engine.clone()), &[subscription("e-2", "created", AT, "u-2", "SAGE", "active", AT)], 1).await;
+    deliver(&context(site.engine.clone()), &[invoice("e-3", "paid", AT, "u-2", AT)], 1).await;
+    stripe_has_told(&site, &handle).await;
+    // An attempt of two days before arrives late: the payment is that day's.
+    deliver(&context(site.engine.clone()), &[invoice("e-4", "payment_failed", "2026-02-08T00:00:00Z", "u-2", AT)], 1).await;
+    stripe_has_told(&site, &handle).await;
+    models_follow(&site, &handle).await;
     handle(json!({"Records": [{"eventSourceARN": "nonsense"}]})).await.unwrap();
     agree(Function::Projector, &site);
+}
+
+async fn stripe_has_told(site: &Site, handle: &Handle) {
+    for told in all(&site.engine, &ENTITLEMENTS).await.into_iter().filter(|item| item.text("SK").unwrap().starts_with("EVENT#")) {
+        assert_eq!(tell(handle, &ENTITLEMENTS, None, Some(told), "s-1", false).await, json!({"batchItemFailures": []}));
+    }
+}
+
+/// Actions are logged, tags and images follow, and a profile that TTL has removed comes back.
+async fn models_follow(site: &Site, handle: &Handle) {
+    let now = at(&site.engine, t(AT));
+    count(&now, &Settings::default(), &asked("u-3", "simulations", "simulation_run", "k-1")).await.unwrap();
+    for row in all(&site.engine, &USER_USAGE).await {
+        assert_eq!(tell(handle, &USER_USAGE, None, Some(row), "u-1", false).await, json!({"batchItemFailures": []}));
+    }
+    let (users, mut before) = (["u-3".to_owned(), "u-4".to_owned()], BTreeMap::new());
+    for seed in [1, 2] {
+        let events = figureforge_events::events(seed, 120, &users).into_iter().map(|event| ("app-events", event));
+        deliver(&context(site.engine.clone()), &events.collect::<Vec<_>>(), 25).await;
+        for row in all(&site.engine, &FIGUREFORGE).await.into_iter().filter(|row| row.text("pk").unwrap().starts_with("IMG#")) {
+            let key = (row.text("pk").unwrap().to_owned(), row.text("sk").unwrap().to_owned());
+            let old = before.insert(key, row.clone());
+            assert_eq!(tell(handle, &FIGUREFORGE, old, Some(row), "f-1", false).await, json!({"batchItemFailures": []}));
+        }
+    }
+    let event = |kind: &str, mut fields: Value| {
+        (fields["event_id"], fields["type"], fields["occurred_at"]) = (kind.into(), format!("serenya.{kind}").into(), AT.into());
+        ("app-events", fields)
+    };
+    let made = json!({"user_id": "u-3", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "x-1"});
+    let session = json!({"user_id": "u-3", "session_id": "s-1"});
+    deliver(&context(site.engine.clone()), &[event("user.created", made), event("session.started", session)], 2).await;
+    let profile = all(&site.engine, &SERENYA).await.into_iter().find(|row| row.text("SK") == Some("PROFILE")).unwrap();
+    assert_eq!(tell(handle, &SERENYA, Some(profile), None, "p-1", true).await, json!({"batchItemFailures": []}));
 }

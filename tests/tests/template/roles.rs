@@ -78,6 +78,7 @@ fn resource_id(resource: Resource) -> String {
         Resource::Index(table, index) => format!(":table/${{{}Name}}/index/{}", logical(table.name), index.name),
         Resource::Queue => "CollectionsQueue".to_owned(),
         Resource::Inbox => "StripeStream".to_owned(),
+        Resource::Subscriptions => "SubscriptionsStream".to_owned(),
         Resource::Bus => "Bus".to_owned(),
         Resource::Pool => ":userpool/${UserPoolId}".to_owned(),
         Resource::StripeSecret => "StripeSecretArn".to_owned(),

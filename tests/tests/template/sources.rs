@@ -4,7 +4,9 @@ use dues_events::credits::BALANCE_SORT;
 use dues_events::profile::PROFILE_PREFIX;
 use dues_lambda::Function;
 use dues_lambda::permissions::{Source, sources};
+use dues_projections::serenya::profile::PROFILE;
 use dues_store::entitlements::EVENT_PREFIX;
+use dues_store::table::figureforge::FIGUREFORGE;
 use dues_tests::template::logical;
 use serde_json::{Value, json};
 
@@ -96,17 +98,8 @@ fn only_changes_of_tables_are_filtered() {
 
 #[test]
 fn filters_let_through_what_the_projector_works_on() {
-    let change = |table: &str, name: &str, sort: &str, by_ttl: bool| {
-        let mut record = json!({"eventName": name, "dynamodb": {"Keys": {"PK": {"S": "USER#u"}, "SK": {"S": sort}}}});
-        if by_ttl {
-            record["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
-        }
-        let source = format!("\"{}Table\"", logical(table));
-        let mut mappings = mappings(Function::Projector).into_iter();
-        let mapping = mappings.find(|mapping| mapping["EventSourceArn"].to_string().contains(&source)).unwrap();
-        let patterns = mapping["FilterCriteria"]["Filters"].as_array().unwrap().iter().map(|filter| filter["Pattern"].as_str().unwrap());
-        patterns.map(|pattern| serde_json::from_str::<Value>(pattern).unwrap()).any(|pattern| matches(&pattern, &record))
-    };
+    let change =
+        |table: &str, name: &str, sort: &str, by_ttl: bool| lets_through(Function::Projector, table, name, ("USER#u", sort), by_ttl);
     let profile = format!("{PROFILE_PREFIX}u");
     for name in ["INSERT", "MODIFY"] {
         assert!(change("billing-activity", name, "", false));
@@ -118,6 +111,40 @@ fn filters_let_through_what_the_projector_works_on() {
     assert!(!change("gg_core", "REMOVE", BALANCE_SORT, false));
     assert!(change("dues-entitlements", "INSERT", &format!("{EVENT_PREFIX}evt_1"), false));
     assert!(!change("dues-entitlements", "MODIFY", "HEAD", false));
+    assert!(change("f1-user-usage", "INSERT", "", false) && change("f1-user-usage", "MODIFY", "", false));
+    assert!(!change("f1-user-usage", "REMOVE", "", false), "what is forgotten is not logged");
+    assert!(change("serenya", "REMOVE", PROFILE, true));
+    assert!(!change("serenya", "REMOVE", PROFILE, false) && !change("serenya", "MODIFY", PROFILE, false));
+    for name in ["INSERT", "MODIFY", "REMOVE"] {
+        let forge = |partition: &str, sort: &str| lets_through(Function::Projector, "figureforge", name, (partition, sort), false);
+        assert!(forge("IMG#i", "META") && forge("IMG#i", "REPORT#r"));
+        assert!(!forge("TAG#t", "IMG#i") && !forge("USER#u", "PROFILE"), "tags follow, nothing follows them");
+    }
+}
+
+#[test]
+fn filters_let_through_what_others_are_told_of() {
+    let change = |table: &str, name: &str, sort: &str| lets_through(Function::KinesisFeeder, table, name, ("USER#u", sort), false);
+    for name in ["INSERT", "MODIFY"] {
+        assert!(change("billing-activity", name, "") && change("gg_core", name, &format!("{PROFILE_PREFIX}u")));
+        assert!(!change("gg_core", name, BALANCE_SORT));
+    }
+    assert!(change("gg_core", "INSERT", "LEDGER#m"));
+    assert!(!change("gg_core", "MODIFY", "LEDGER#m"), "movements never change");
+    assert!(!change("billing-activity", "REMOVE", ""), "a record is only ever moved");
+}
+
+/// Whether the filter of a function's mapping lets a change through.
+fn lets_through(function: Function, table: &str, name: &str, (partition, sort): (&str, &str), by_ttl: bool) -> bool {
+    let (pk, sk) = if table == FIGUREFORGE.name { ("pk", "sk") } else { ("PK", "SK") };
+    let mut record = json!({"eventName": name, "dynamodb": {"Keys": {pk: {"S": partition}, sk: {"S": sort}}}});
+    if by_ttl {
+        record["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
+    }
+    let source = format!("\"{}Table\"", logical(table));
+    let mapping = mappings(function).into_iter().find(|mapping| mapping["EventSourceArn"].to_string().contains(&source)).unwrap();
+    let patterns = mapping["FilterCriteria"]["Filters"].as_array().unwrap().iter().map(|filter| filter["Pattern"].as_str().unwrap());
+    patterns.map(|pattern| serde_json::from_str::<Value>(pattern).unwrap()).any(|pattern| matches(&pattern, &record))
 }
 
 /// Lambda's patterns, as far as they are used here: a list of values or prefixes at the end of a path.

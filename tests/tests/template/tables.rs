@@ -3,7 +3,7 @@
 use dues_store::Table;
 use dues_store::table::{ALL, EMBEDDED};
 use dues_tests::engines::embedded;
-use dues_tests::template::logical;
+use dues_tests::template::{is_per_environment, logical};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -36,15 +36,21 @@ fn keys_indexes_streams_and_ttl_are_those_of_the_definitions() {
             })
             .collect();
         assert_eq!(deployed["GlobalSecondaryIndexes"].as_array().cloned().unwrap_or_default(), indexes, "{}", table.name);
-        let defined: BTreeSet<&str> =
-            deployed["AttributeDefinitions"].as_array().unwrap().iter().map(|one| one["AttributeName"].as_str().unwrap()).collect();
-        assert_eq!(defined, table.key_attributes().collect(), "{}", table.name);
+        let defined = deployed["AttributeDefinitions"].as_array().unwrap().iter();
+        let defined: BTreeSet<_> = defined.map(|one| (one["AttributeName"].as_str().unwrap(), one["AttributeType"] == "N")).collect();
+        let wanted = table.key_attributes().map(|name| (name, table.is_numeric(name)));
+        assert_eq!(defined, wanted.collect(), "{}", table.name);
         let stream = table.stream.then_some("NEW_AND_OLD_IMAGES");
         assert_eq!(deployed["StreamSpecification"]["StreamViewType"].as_str(), stream, "{}", table.name);
         assert_eq!(deployed["TimeToLiveSpecification"]["AttributeName"].as_str(), table.ttl, "{}", table.name);
         assert_eq!(deployed["TimeToLiveSpecification"]["Enabled"].as_bool(), table.ttl.map(|_| true), "{}", table.name);
-        let name = &template()["Parameters"][deployed["TableName"]["Ref"].as_str().unwrap()]["Default"];
-        assert_eq!(name, table.name);
+        let name = &deployed["TableName"];
+        if is_per_environment(table) {
+            assert_eq!(name["Fn::If"][2], json!({"Fn::Sub": format!("{}-${{Environment}}", table.name)}));
+            assert_eq!(template()["Parameters"][name["Fn::If"][1]["Ref"].as_str().unwrap()]["Default"], "");
+        } else {
+            assert_eq!(template()["Parameters"][name["Ref"].as_str().unwrap()]["Default"], table.name);
+        }
     }
 }
 
