@@ -9,8 +9,11 @@ use dues_events::collect::{Rules, notice_until};
 use dues_events::{Item, Status};
 use dues_processors::changes::read_item;
 use dues_store::dynamo::Dynamo;
+use dues_store::table::figureforge::FIGUREFORGE;
+use dues_store::table::serenya::SERENYA;
 use dues_store::table::{BILLING_ACTIVITY, GG_CORE, HISTORY, LOCKS};
 use dues_store::{Clock as _, Condition, Engine as _, Key, SystemClock};
+use dues_tests::edges::{drain, read_stream};
 use dues_tests::knock::sign;
 use dues_tests::ministack::{alone, client_at};
 use dues_tests::recorder::kinesis_batch;
@@ -18,14 +21,18 @@ use dues_tests::stack::{ACCOUNT, SIGNING_SECRET, Stack, eventually};
 use dues_tests::stripe::subscription;
 use dues_tests::world::{membership, monthly, payment, records};
 use serde_json::{Value, json};
+use std::sync::Mutex;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_become_rows_debits_profile_groups_and_messages() {
     let ministack = alone("deployed", &[]);
     let stack = Stack::deploy(&ministack.endpoint()).await;
+    let heard = listen(&stack).await;
     dues_are_paid(&stack).await;
+    others_are_told(&stack, &heard).await;
     stripe_knocks(&stack).await;
-    signals_and_schedules(&stack).await;
+    applications_tell(&stack).await;
+    signals_and_schedules(&stack, &heard).await;
 }
 
 /// The same with every call checked against the function's role.
@@ -33,9 +40,12 @@ async fn records_become_rows_debits_profile_groups_and_messages() {
 async fn with_iam_enforced_every_function_may_do_its_work() {
     let ministack = alone("with-iam", &[("AUTH", "true")]);
     let stack = Stack::deploy(&ministack.endpoint()).await;
+    let heard = listen(&stack).await;
     dues_are_paid(&stack).await;
+    others_are_told(&stack, &heard).await;
     stripe_knocks(&stack).await;
-    signals_and_schedules(&stack).await;
+    applications_tell(&stack).await;
+    signals_and_schedules(&stack, &heard).await;
     // And nobody gets in who does not say who they are.
     let (status, _) = stack.ask("GET", "/ada/access", &[], "").await;
     assert_eq!(status, 403, "the API asks for authorisation");
@@ -169,7 +179,7 @@ async fn stripe_knocks(stack: &Stack) {
 }
 
 /// Income on the bus, the job and the notifier as their schedules would start them, and what they tell.
-async fn signals_and_schedules(stack: &Stack) {
+async fn signals_and_schedules(stack: &Stack, heard: &Heard) {
     let now = SystemClock.now();
     let banks_are_open = is_banking_day(now.date_naive());
     stack.tell("income-detected", &json!({"user_id": 7})).await;
@@ -188,24 +198,72 @@ async fn signals_and_schedules(stack: &Stack) {
         assert_eq!((again.attempts, &again.subscription_id), (2, &due.subscription_id));
     }
 
-    let heard = listen(stack).await;
     joins(stack, "cem", now + TimeDelta::days(2)).await;
     let notified = stack.invoke("NotifierSchedulerFunction", &json!({})).await;
     if notice_until(&Rules::default(), now).is_some_and(|until| until > now + TimeDelta::days(2)) {
         assert_eq!(notified["failed"], 0, "{notified}");
-        let sqs = stack.aws.sqs(&stack.account);
-        let look = async || {
-            let got = sqs.receive_message().queue_url(&heard).max_number_of_messages(10).send().await.unwrap();
-            let told = got.messages().iter().map(|message| serde_json::from_str::<Value>(message.body().unwrap()).unwrap());
-            told.into_iter().find(|event| event["detail"]["user_id"] == "cem")
-        };
-        let told = eventually("a reminder for cem", look).await;
-        assert_eq!((&told["source"], &told["detail-type"]), (&json!("dues"), &json!("SubscriptionDueSoon")));
+        heard.hears(stack, "SubscriptionDueSoon", |detail| detail["user_id"] == "cem").await;
     }
 }
 
+/// What the settlement came to is on the stream `subscriptions`, in order, and on the bus.
+async fn others_are_told(stack: &Stack, heard: &Heard) {
+    let kinesis = stack.aws.kinesis(&stack.account);
+    let look = async || {
+        let told = read_stream(&kinesis, "subscriptions").await.into_iter().filter(|(key, _)| key == "ada");
+        let told: Vec<Value> = told.map(|(_, data)| serde_json::from_slice(&data).unwrap()).collect();
+        told.iter().any(|update| update["subscription"]["billing_status"] == "COMPLETED").then_some(told)
+    };
+    let told = eventually("the settlement on the stream", look).await;
+    assert_eq!((&told[0]["subscription"]["billing_status"], &told[0]["user_id"]), (&json!("SCHEDULED"), &json!("ada")), "{told:?}");
+    heard.hears(stack, "SubscriptionStatusChanged", |detail| detail["user_id"] == "ada" && detail["new_status"] == "COMPLETED").await;
+    heard.hears(stack, "TierChanged", |detail| detail["user_id"] == "ada" && detail["new_tier"] == "JOURNEYMAN").await;
+}
+
+/// What was told on the bus so far, and the queue on which the rest comes.
+struct Heard {
+    queue: String,
+    told: Mutex<Vec<Value>>,
+}
+
+impl Heard {
+    /// Waits for a message.
+    async fn hears(&self, stack: &Stack, kind: &str, wanted: impl Fn(&Value) -> bool) {
+        let sqs = stack.aws.sqs(&stack.account);
+        let look = async || {
+            let more = drain(&sqs, &self.queue).await;
+            let mut told = self.told.lock().unwrap();
+            told.extend(more);
+            told.iter().any(|event| event["source"] == "dues" && event["detail-type"] == kind && wanted(&event["detail"])).then_some(())
+        };
+        eventually(kind, look).await;
+    }
+}
+
+/// An application's event becomes a row, and its tags become rows through the change stream; an object in S3 becomes a job; an action is logged.
+async fn applications_tell(stack: &Stack) {
+    let saved = json!({"event_id": "app-1", "type": "figureforge.image.saved", "occurred_at": text(SystemClock.now()), "image_id": "i-1",
+        "user_id": "ada", "url": "https://cdn.example.com/i-1.jpg", "tags": ["pose:standing", "style:ink"], "public": true});
+    stack.put("app-events", "ada", &saved).await;
+    stack.put("app-events", "ada", &json!("poison")).await;
+    let engine = &stack.store.engine;
+    for (partition, sort) in [("IMG#i-1", "META"), ("TAG#pose:standing", "IMG#i-1"), ("TAG#style:ink", "IMG#i-1")] {
+        let key = Key { partition: partition.to_owned(), sort: Some(sort.to_owned()) };
+        eventually(partition, async || engine.get(&FIGUREFORGE, key.clone()).await.unwrap()).await;
+    }
+    parked(stack, "app-events").await;
+
+    let object = json!({"id": "d-1", "source": "aws.s3", "detail-type": "Object Created", "time": text(SystemClock.now()),
+        "detail": {"bucket": {"name": "documents"}, "object": {"key": "users/ada/documents/uploads/a.pdf", "sequencer": "01"}}});
+    assert_eq!(stack.invoke("S3EventsFunction", &object).await, json!({"acted": "applied"}));
+    let key = Key { partition: "USER#ada".to_owned(), sort: Some("JOB#a.pdf".to_owned()) };
+    let per_environment = engine.clone().with_names([(SERENYA.name, "serenya-prod".to_owned())].into());
+    assert!(per_environment.get(&SERENYA, key).await.unwrap().is_some(), "the table of the environment has the job");
+    assert_eq!(stack.invoke("UsageResetFunction", &json!({})).await["rows"], 0);
+}
+
 /// A queue that hears what the bus is told.
-async fn listen(stack: &Stack) -> String {
+async fn listen(stack: &Stack) -> Heard {
     let (sqs, events) = (stack.aws.sqs(&stack.account), stack.aws.eventbridge(&stack.account));
     let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
     let arn = format!("arn:aws:sqs:eu-central-1:{}:heard", stack.account);
@@ -217,5 +275,5 @@ async fn listen(stack: &Stack) -> String {
     events.put_rule().name("heard").event_bus_name(stack.named("Bus")).event_pattern(pattern).send().await.unwrap();
     let target = aws_sdk_eventbridge::types::Target::builder().id("heard").arn(arn).build().unwrap();
     events.put_targets().rule("heard").event_bus_name(stack.named("Bus")).targets(target).send().await.unwrap();
-    url
+    Heard { queue: url, told: Mutex::default() }
 }
