@@ -212,6 +212,9 @@ fn changed(verb: Verb, record: &Record) -> &'static str {
 
 /// What a payment came to.
 async fn paid<E: Engine, G: Gateway>(collector: &Collector<E, G>, route: &CommandRoute, outcome: Outcome) -> Response {
+    if matches!(outcome, Outcome::Sent | Outcome::Collected) {
+        tracing::info!(user = %route.user, subscription = %route.id, debits = 1_u64, "a member has paid");
+    }
     let (status, name, doubt) = match outcome {
         Outcome::Sent => (202, "sent", None),
         Outcome::Left(Reason::InFlight) => (202, "in_flight", None),

@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::batch::{Context, Fate, Incoming, Report, park_as};
+use crate::batch::{Context, Fate, Incoming, Report, guarded, park_as};
 use crate::kinesis;
 use crate::read_models::ReadModel;
 use crate::read_models::booking::{Booked, tell};
@@ -32,7 +32,7 @@ pub const DIFFERENT: &str = "different_content";
 pub async fn app_events<E: Engine>(context: &Context<E>, batch: KinesisEvent) -> KinesisEventResponse {
     let records = kinesis::incoming(batch);
     let report = app_events_worker(context, &records).await;
-    kinesis::answer(STREAM, &records, &report)
+    kinesis::answer(STREAM, &records, &report, context.store.clock.now())
 }
 
 /// Runs a batch of events.
@@ -79,7 +79,7 @@ async fn run<M: Model, E: Engine>(context: &Context<E>, records: &[Incoming], ev
             Err(error) => fates.push((place, malformed(context, &records[place], &error).await)),
         }
     }
-    let lanes = iter(lanes).map(|(aggregate, lane)| run_lane::<M, E>(context, records, aggregate, lane));
+    let lanes = iter(lanes).map(|(aggregate, lane)| guarded(lane.0.clone(), run_lane::<M, E>(context, records, aggregate, lane)));
     let mut running = lanes.buffer_unordered(context.parallel.max(1));
     while let Some(done) = running.next().await {
         fates.extend(done);

@@ -11,9 +11,11 @@ use dues_events::wire::{WireError, peek};
 use dues_store::parked::Parked;
 use dues_store::user::UserRecords;
 use dues_store::{CommitError, Committed, Engine, Store, StoreError};
+use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 
 use crate::read_models::ReadModels;
 
@@ -191,7 +193,14 @@ pub async fn process<H: Handler, E: Engine>(context: &Context<E>, records: &[Inc
     while !lanes.is_empty() {
         let together: Vec<Lane<'_, H>> = lanes.drain(..lanes.len().min(context.parallel.max(1))).collect();
         let users = context.store.load_users(together.iter().map(|lane| &lane.user)).await;
-        let mut running: FuturesUnordered<_> = together.into_iter().zip(users).map(|(lane, user)| run_lane(context, lane, user)).collect();
+        let mut running: FuturesUnordered<_> = together
+            .into_iter()
+            .zip(users)
+            .map(|(lane, user)| {
+                let places = lane.events.iter().map(|letter| letter.place).collect();
+                guarded(places, run_lane(context, lane, user))
+            })
+            .collect();
         while let Some(done) = running.next().await {
             for (place, fate) in done {
                 fates[place] = Some(fate);
@@ -200,6 +209,17 @@ pub async fn process<H: Handler, E: Engine>(context: &Context<E>, records: &[Inc
     }
     // Every record went into a lane or was given its fate above.
     Report { fates: fates.into_iter().map(|fate| fate.unwrap_or_else(|| Fate::Failed("was not reached".into()))).collect() }
+}
+
+/// Works on the records of one user, at these places of the batch. A panic fails them, and nobody else's.
+pub(crate) async fn guarded(places: Vec<usize>, lane: impl Future<Output = Vec<(usize, Fate)>>) -> Vec<(usize, Fate)> {
+    match AssertUnwindSafe(lane).catch_unwind().await {
+        Ok(fates) => fates,
+        Err(_) => {
+            tracing::error!(records = places.len(), "the handler panicked: the records of one user have to be delivered again");
+            places.into_iter().map(|place| (place, Fate::Failed("the handler panicked".to_owned()))).collect()
+        }
+    }
 }
 
 /// The events of one user, in order.

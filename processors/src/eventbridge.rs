@@ -96,7 +96,7 @@ fn incoming<E: Engine, G>(collector: &Collector<E, G>, event: EventBridgeEvent) 
     }
 }
 
-fn told(function: &str, event: &str, acted: Result<Acted, String>) -> Result<SignalSummary, SignalFailed> {
+fn told(worker: &str, event: &str, acted: Result<Acted, String>) -> Result<SignalSummary, SignalFailed> {
     let (acted, user, tally) = match acted {
         Ok(Acted::Visited(user, visit)) => {
             let name = if visit == Visit::Locked { "locked" } else { "visited" };
@@ -107,13 +107,14 @@ fn told(function: &str, event: &str, acted: Result<Acted, String>) -> Result<Sig
         Ok(Acted::TooSmall) => ("too_small", String::new(), Tally::default()),
         Ok(Acted::Parked) => ("parked", String::new(), Tally::default()),
         Err(why) => {
-            tracing::info!(function, event, acted = "failed", "signal");
+            tracing::info!(worker, event, acted = "failed", failed = 1_u64, "signal");
             return Err(SignalFailed(why));
         }
     };
     let Tally { sent, collected, refused, in_doubt, .. } = tally;
     let left = tally.left.values().sum::<u64>();
-    tracing::info!(function, event, acted, user, sent, collected, refused, in_doubt, left, "signal");
+    let (debits, parked) = (sent + collected, u64::from(acted == "parked"));
+    tracing::info!(worker, event, acted, user, debits, sent, collected, refused, in_doubt, left, parked, "signal");
     Ok(SignalSummary { acted, sent, collected, refused, in_doubt })
 }
 

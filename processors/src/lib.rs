@@ -25,6 +25,7 @@ pub mod read_models;
 pub mod redrive;
 pub mod replay;
 pub mod s3_events;
+pub mod settings;
 pub mod sqs;
 pub mod stripe;
 pub mod usage_reset;

@@ -27,7 +27,7 @@ use dues_store::{Engine, Store, StoreError, TableNames};
 use futures::stream::{StreamExt as _, iter};
 use std::collections::HashMap;
 
-use crate::batch::{Fate, Report};
+use crate::batch::{Fate, Report, guarded};
 use crate::changes::follower::{handle, park_change};
 use crate::changes::{Change, DynamoStreamEvent, Follower};
 use crate::groups::{Directory, GroupNames, Limiter};
@@ -88,7 +88,11 @@ impl<E: Engine, D: Directory> Projector<E, D> {
                 lanes.entry(user).or_default().push((place, change, work));
             }
         }
-        let lanes: Vec<_> = lanes.into_iter().map(|(user, lane)| self.run_lane(user, lane)).collect();
+        let guarded = lanes.into_iter().map(|(user, lane)| {
+            let places = lane.iter().map(|(place, ..)| *place).collect();
+            guarded(places, self.run_lane(user, lane))
+        });
+        let lanes: Vec<_> = guarded.collect();
         let mut running = iter(lanes).buffer_unordered(self.parallel.max(1));
         while let Some(done) = running.next().await {
             for (place, fate) in done {

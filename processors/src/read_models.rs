@@ -55,6 +55,9 @@ impl ReadModel {
     }
 }
 
+/// How a deployment says that it has none.
+const NONE: &str = "none";
+
 /// The read models that a deployment has, and how they are set up. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadModels(Arc<Chosen>);
@@ -90,11 +93,12 @@ impl ReadModels {
     /// The variable that names them.
     pub const VARIABLE: &'static str = "DUES_READ_MODELS";
 
-    /// Reads `usage,serenya`; an empty text names none.
+    /// Reads `usage,serenya`; an empty text names none, and so does `none`, since many take an empty variable for one that is not set.
     ///
     /// # Errors
     /// Names what is no read model.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let text = if text.trim() == NONE { "" } else { text };
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let read = |name: &str| {
             let known = || ReadModel::ALL.map(ReadModel::name).join(", ");
@@ -259,6 +263,7 @@ mod tests {
     fn a_deployment_names_its_read_models() {
         assert_eq!(ReadModels::parse("serenya, usage").unwrap().iter().collect::<Vec<_>>(), [ReadModel::Usage, ReadModel::Serenya]);
         assert_eq!(ReadModels::parse("").unwrap().iter().count(), 0);
+        assert_eq!(ReadModels::parse("none"), ReadModels::parse(""));
         let wrong = ReadModels::parse("usage,serena").unwrap_err();
         assert_eq!(wrong, "DUES_READ_MODELS: \"serena\" is not one of usage, figureforge, serenya");
     }

@@ -189,6 +189,7 @@ fn answer(queue: &str, ends: &[(String, End)]) -> SqsEventResponse {
         messages = ends.len(),
         visits = tally.users,
         locked = tally.locked,
+        debits = tally.sent + tally.collected,
         sent = tally.sent,
         collected = tally.collected,
         refused = tally.refused,

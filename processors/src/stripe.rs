@@ -16,7 +16,7 @@ use futures::future::join_all;
 use futures::stream::{StreamExt as _, iter};
 use std::collections::HashMap;
 
-use crate::batch::{Context, Fate, Incoming, Report, park_as};
+use crate::batch::{Context, Fate, Incoming, Report, guarded, park_as};
 use crate::entitlements::{Told, tell};
 use crate::kinesis;
 
@@ -29,7 +29,7 @@ pub const UNKNOWN_USER: &str = "unknown_user";
 pub async fn stripe<E: Engine>(context: &Context<E>, batch: KinesisEvent) -> KinesisEventResponse {
     let records = kinesis::incoming(batch);
     let report = stripe_worker(context, &records).await;
-    kinesis::answer(STREAM, &records, &report)
+    kinesis::answer(STREAM, &records, &report, context.store.clock.now())
 }
 
 /// An event, and where it stands in the batch.
@@ -54,7 +54,11 @@ pub async fn stripe_worker<E: Engine>(context: &Context<E>, records: &[Incoming]
     // Twice: the first events may tell whose the others are.
     for last in [false, true] {
         let (lanes, strays) = by_user(context, records, letters, &mut fates).await;
-        let mut running = iter(lanes).map(|(user, lane)| run_lane(context, records, user, lane)).buffer_unordered(context.parallel.max(1));
+        let guarded = lanes.into_iter().map(|(user, lane)| {
+            let places = lane.iter().map(|letter| letter.place).collect();
+            guarded(places, run_lane(context, records, user, lane))
+        });
+        let mut running = iter(guarded).buffer_unordered(context.parallel.max(1));
         while let Some(done) = running.next().await {
             done.into_iter().for_each(|(place, fate)| fates[place] = Some(fate));
         }

@@ -5,7 +5,6 @@
 //! the rest.
 
 use chrono::NaiveDate;
-use dues_events::Item;
 use dues_store::{Engine, Store, StoreError};
 use futures::stream::{StreamExt as _, iter};
 use serde::Serialize;
@@ -66,8 +65,9 @@ async fn reset_day<E: Engine>(
     let mut start = None;
     loop {
         let page = store.usage_to_reset(day, start, PAGE).await?;
-        let forget = async |row: Item| store.forget_usage(&row, day).await;
-        let mut forgotten = std::pin::pin!(iter(page.items).map(forget).buffer_unordered(PARALLEL));
+        // Collected: a future over borrowed rows, made on the way, could not be sent to another thread.
+        let forgetting: Vec<_> = page.items.iter().map(|row| store.forget_usage(row, day)).collect();
+        let mut forgotten = iter(forgetting).buffer_unordered(PARALLEL);
         while let Some(done) = forgotten.next().await {
             if done? {
                 reset.rows += 1;

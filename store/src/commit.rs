@@ -215,7 +215,7 @@ impl<E: Engine> Store<E> {
                 }
                 overtaken = Some(row);
             }
-            tracing::debug!(subscription = %current.subscription_id, event = %event.id, "lost a race for the primary row");
+            tracing::info!(subscription = %current.subscription_id, event = %event.id, conflicts = 1_u64, "lost a race for the primary row");
             *current = Box::pin(self.reread(&current)).await?;
         }
         Err(StoreError::Contended(RACES).into())

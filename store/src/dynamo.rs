@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::types::{
     WriteRequest,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use crate::table::{Index, Table, TableNames};
@@ -23,6 +24,8 @@ use expression::Expression;
 #[derive(Debug, Clone)]
 pub struct Dynamo {
     client: Client,
+    /// The clients of tables that are in another region, by the tables' own names.
+    elsewhere: Arc<BTreeMap<&'static str, Client>>,
     names: TableNames,
     capacity: Option<ReturnConsumedCapacity>,
 }
@@ -31,13 +34,20 @@ impl Dynamo {
     /// On that client, with the tables' own names.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, names: TableNames::default(), capacity: None }
+        Self { client, elsewhere: Arc::default(), names: TableNames::default(), capacity: None }
     }
 
     /// With other names for some tables, by their own: a deployment may take over tables that exist.
     #[must_use]
     pub fn with_names(self, names: BTreeMap<&'static str, String>) -> Self {
         Self { names: names.into(), ..self }
+    }
+
+    /// With other clients for some tables, by their own names: tables that are taken over may be in another region. What is written at once, as a
+    /// transaction or a batch, has to be in one.
+    #[must_use]
+    pub fn with_clients(self, elsewhere: BTreeMap<&'static str, Client>) -> Self {
+        Self { elsewhere: Arc::new(elsewhere), ..self }
     }
 
     /// Asks for the consumed capacity with every request.
@@ -60,7 +70,7 @@ impl Dynamo {
         let stream = table
             .stream
             .then(|| StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::NewAndOldImages).build());
-        self.client
+        self.client(table)
             .create_table()
             .table_name(self.name(table))
             .billing_mode(BillingMode::PayPerRequest)
@@ -76,6 +86,10 @@ impl Dynamo {
 
     fn name(&self, table: &'static Table) -> &str {
         self.names.name(table)
+    }
+
+    fn client(&self, table: &Table) -> &Client {
+        self.elsewhere.get(table.name).unwrap_or(&self.client)
     }
 }
 
@@ -99,7 +113,7 @@ fn secondary_index(table: &Table, index: &Index) -> Result<GlobalSecondaryIndex,
 impl Engine for Dynamo {
     async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
         let answer = self
-            .client
+            .client(table)
             .get_item()
             .table_name(self.name(table))
             .set_key(Some(convert::key(table, &key)))
@@ -127,7 +141,7 @@ impl Engine for Dynamo {
         }
         let filter = expression.render(&query.filter, query.table);
         let answer = self
-            .client
+            .client(query.table)
             .query()
             .table_name(self.name(query.table))
             .set_index_name(query.index.map(str::to_owned))
@@ -148,7 +162,7 @@ impl Engine for Dynamo {
 
     async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
         let answer = self
-            .client
+            .client(table)
             .scan()
             .table_name(self.name(table))
             .consistent_read(true)
@@ -166,7 +180,7 @@ impl Engine for Dynamo {
         let mut expression = Expression::default();
         let condition = expression.render(&condition, table);
         let answer = self
-            .client
+            .client(table)
             .put_item()
             .table_name(self.name(table))
             .set_item(Some(convert::attributes(item)))
@@ -192,7 +206,7 @@ impl Engine for Dynamo {
         let mut expression = Expression::default();
         let condition = expression.render(&condition, table);
         let answer = self
-            .client
+            .client(table)
             .delete_item()
             .table_name(self.name(table))
             .set_key(Some(convert::key(table, &key)))
@@ -220,7 +234,7 @@ impl Engine for Dynamo {
         let edits = expression.edits(&edits);
         let condition = expression.render(&condition, table);
         let answer = self
-            .client
+            .client(table)
             .update_item()
             .table_name(self.name(table))
             .set_key(Some(convert::key(table, &key)))
@@ -261,7 +275,7 @@ impl Engine for Dynamo {
             requests.entry(self.name(table).to_owned()).or_default().push(WriteRequest::builder().put_request(put).build());
         }
         let answer = self
-            .client
+            .client(first)
             .batch_write_item()
             .set_request_items(Some(requests))
             .set_return_consumed_capacity(self.capacity.clone())
@@ -298,6 +312,12 @@ fn invalid(table: &Table, error: &dyn std::error::Error) -> StoreError {
     StoreError::Invalid(format!("{}: {error}", table.name))
 }
 
+/// Others were in the way. How often that happens is one of the figures that a deployment watches.
+fn conflict(table: &Table, text: String) -> StoreError {
+    tracing::info!(table = table.name, conflicts = 1_u64, "in conflict with another transaction");
+    StoreError::Conflict(text)
+}
+
 /// Sorts an SDK error by whether the same request can succeed later.
 fn failed<E, R>(table: &Table, doing: &str, error: SdkError<E, R>) -> StoreError
 where
@@ -311,8 +331,12 @@ where
         Some("ProvisionedThroughputExceededException" | "ThrottlingException" | "RequestLimitExceeded" | "LimitExceededException") => {
             StoreError::Throttled(text)
         }
-        Some("TransactionConflictException") => StoreError::Conflict(text),
+        Some("TransactionConflictException") => conflict(table, text),
         Some("InternalServerError" | "TransactionInProgressException" | "ServiceUnavailable") | None => StoreError::Unavailable(text),
+        // No record's fault: what is refused today goes through when somebody has mended the role.
+        Some("AccessDeniedException" | "UnrecognizedClientException" | "ExpiredTokenException" | "InvalidSignatureException") => {
+            StoreError::Unavailable(text)
+        }
         Some(_) => StoreError::Invalid(text),
     }
 }

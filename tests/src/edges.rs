@@ -49,7 +49,7 @@ pub enum Mischief {
 }
 
 /// The operations that are written down and meddled with.
-const SEEN: [&str; 7] = [
+const SEEN: [&str; 8] = [
     "SendMessageBatch",
     "PutEvents",
     "PutRecord",
@@ -57,6 +57,7 @@ const SEEN: [&str; 7] = [
     "AdminListGroupsForUser",
     "AdminAddUserToGroup",
     "AdminRemoveUserFromGroup",
+    "GetSecretValue",
 ];
 
 /// Decides what is made of each request.
@@ -65,6 +66,7 @@ pub type Hook = Arc<dyn Fn(&Asked) -> Mischief + Send + Sync>;
 /// Stands between a client and ministack.
 #[derive(Clone)]
 pub struct Meddler {
+    endpoint: String,
     inner: SharedHttpClient,
     hook: Hook,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -76,7 +78,7 @@ macro_rules! client {
         let config = $sdk::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-central-1"))
-            .endpoint_url(endpoint())
+            .endpoint_url($connector.endpoint.as_str())
             .credentials_provider(credentials($account))
             .retry_config($retries)
             .http_client(SharedHttpClient::new($connector.clone()))
@@ -88,7 +90,13 @@ macro_rules! client {
 impl Meddler {
     /// One that does what the hook says.
     pub fn new(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Self {
-        Self { inner: aws_smithy_http_client::Builder::new().build_http(), hook: Arc::new(hook), asked: Arc::default() }
+        Self::at(endpoint(), hook)
+    }
+
+    /// One that stands before another ministack.
+    pub fn at(endpoint: &str, hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Self {
+        let inner = aws_smithy_http_client::Builder::new().build_http();
+        Self { endpoint: endpoint.to_owned(), inner, hook: Arc::new(hook), asked: Arc::default() }
     }
 
     /// The requests so far.
@@ -119,6 +127,11 @@ impl Meddler {
     /// The same for Cognito, but this one would retry: that it must not is under test.
     pub fn cognito(&self, account: &str) -> aws_sdk_cognitoidentityprovider::Client {
         client!(aws_sdk_cognitoidentityprovider, self, account, RetryConfig::standard())
+    }
+
+    /// The same for Secrets Manager.
+    pub fn secrets(&self, account: &str) -> aws_sdk_secretsmanager::Client {
+        client!(aws_sdk_secretsmanager, self, account, RetryConfig::disabled())
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Asked>> {

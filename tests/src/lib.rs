@@ -16,12 +16,16 @@ pub mod leaky;
 pub mod ledger;
 pub mod logged;
 pub mod manual;
+pub mod mapping;
 pub mod memory;
 pub mod ministack;
 pub mod payments;
 pub mod pool;
+pub mod recorder;
 pub mod serenya_events;
+pub mod stack;
 pub mod stripe;
+pub mod template;
 pub mod usage_events;
 pub mod world;
 

@@ -19,10 +19,15 @@ pub async fn client() -> Client {
 
 /// A client for this account: two with the same account see the same tables.
 pub fn client_of(account: &str) -> Client {
+    client_at(endpoint(), account)
+}
+
+/// The same at another ministack.
+pub fn client_at(endpoint: &str, account: &str) -> Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
-        .endpoint_url(endpoint())
+        .endpoint_url(endpoint)
         .credentials_provider(credentials(account))
         .retry_config(RetryConfig::disabled())
         .http_client(aws_smithy_http_client::Builder::new().build_http())
@@ -58,13 +63,22 @@ fn own() -> &'static Ministack {
     })
 }
 
+/// A ministack of one's own, for what needs settings or an account that others must not see.
+pub fn alone(name: &str, settings: &[(&str, &str)]) -> Ministack {
+    let target = target_with_python();
+    match Ministack::start_with(&python_in(&target), &target.join(format!("ministack-{name}.log")), settings) {
+        Ok(started) => started,
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
 /// The Python that `cargo xtask test` has put into the target folder, with ministack and Stripe's library.
 pub fn python() -> PathBuf {
     python_in(&target_with_python())
 }
 
 /// The target folder that this test was built in.
-fn target_with_python() -> PathBuf {
+pub(crate) fn target_with_python() -> PathBuf {
     let test = std::env::current_exe().unwrap_or_default();
     match test.ancestors().find(|folder| python_in(folder).exists()) {
         Some(target) => target.to_path_buf(),

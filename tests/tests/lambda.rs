@@ -11,36 +11,18 @@ use dues_processors::memberships::memberships;
 use dues_processors::redrive::{redrive, release_waiting};
 use dues_processors::{Context, Fate};
 use dues_store::Store;
+use dues_tests::dynoxide::{CallInfo, Fault};
+use dues_tests::engines::dynoxide;
 use dues_tests::faulty::Faulty;
 use dues_tests::memory::Memory;
+use dues_tests::recorder::kinesis_batch;
 use dues_tests::world::{Sent, Standing, context, deliver, dump, membership, monthly, payment, records, t};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A batch as Lambda delivers it. The data is base64, made here without a look at the crate that reads it.
+/// A batch as Lambda delivers it.
 fn batch(records: &[Value]) -> KinesisEvent {
-    let records: Vec<Value> = records
-        .iter()
-        .enumerate()
-        .map(|(n, record)| {
-            json!({"eventID": format!("shardId-000000000000:{n}"), "eventSource": "aws:kinesis", "eventVersion": "1.0", "eventName": "aws:kinesis:record",
-                "eventSourceARN": "arn:aws:kinesis:us-east-1:000000000000:stream/site-payments", "awsRegion": "us-east-1",
-                "kinesis": {"kinesisSchemaVersion": "1.0", "partitionKey": "u", "sequenceNumber": format!("4959{n:04}"), "data": base64(record.to_string().as_bytes()),
-                    "approximateArrivalTimestamp": 1_772_323_200.5}})
-        })
-        .collect();
-    serde_json::from_value(json!({"Records": records})).unwrap()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    bytes
-        .chunks(3)
-        .flat_map(|three| {
-            let number = three.iter().fold(0u32, |n, byte| n << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-            (0..4).map(move |n| if n <= three.len() { char::from(LETTERS[(number >> (18 - 6 * n) & 63) as usize]) } else { '=' })
-        })
-        .collect()
+    serde_json::from_value(kinesis_batch(records)).unwrap()
 }
 
 fn failed(response: &KinesisEventResponse) -> Vec<String> {
@@ -178,4 +160,32 @@ async fn what_waited_in_vain_is_parked_with_the_reason_of_today() {
     let parked = context.store.parked().await.unwrap();
     let reason = parked.iter().find(|p| p.event_id.as_deref() == Some("v-b")).unwrap();
     assert_eq!((reason.code.as_str(), reason.reason.as_str()), ("final", "billing_status: REFUNDED is final"));
+}
+
+#[tokio::test]
+async fn a_panic_fails_the_records_of_its_user_and_the_others_go_through() {
+    let (engine, server) = dynoxide().await;
+    let users = ["u-1", "u-2", "u-3"];
+    let joins = users.map(|user| membership(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31")));
+    deliver(&context(engine.clone()), &joins, 10).await;
+    let mut script = Vec::new();
+    for user in users {
+        let record = records(&engine, user).await.remove(0);
+        script.push(payment(&format!("s-{user}"), "SUBMITTED", &record, user, "2026-02-01T00:00:00Z"));
+        script.push(payment(&format!("p-{user}"), "COMPLETED", &record, user, "2026-02-03T00:00:00Z"));
+    }
+    let unlucky = |call: &CallInfo| call.operation == "PutItem" && call.body.to_string().contains("u-2");
+    server.set_fault(Some(Arc::new(move |call| if unlucky(call) { panic!("a bug that only this user meets") } else { Fault::None })));
+    assert_eq!(failed(&ach_handler(&context(engine.clone()), batch(&bodies(&script))).await), ["49590002"]);
+    server.set_fault(None);
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for user in users {
+            statuses.push(records(&engine, user).await[0].status());
+        }
+        statuses
+    };
+    assert_eq!(statuses().await, [Status::Completed, Status::Scheduled, Status::Completed]);
+    assert_eq!(failed(&ach_handler(&context(engine.clone()), batch(&bodies(&script[2..]))).await), Vec::<String>::new());
+    assert_eq!(statuses().await, [Status::Completed; 3], "delivered again, with the bug mended");
 }

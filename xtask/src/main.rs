@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use xtask::{test, workspace::Workspace};
+use xtask::{bench, package, test, workspace::Workspace};
 
 const USAGE: &str = "\
 cargo xtask test [-- ARGS]   format, lints, hygiene, then every test; ARGS go to the test runner
 cargo xtask check            only what needs no installing: format, lints, hygiene
+cargo xtask package          the Lambda artifact, as target/lambda/bootstrap.zip
+cargo xtask bench lambda     how fast that starts, and how large it is
 
 DUES_CACHE=FOLDER            keep build artefacts and the Python environment there";
 
@@ -17,6 +19,8 @@ fn main() -> ExitCode {
     let outcome = match command.as_deref() {
         Some("test") => Workspace::find().and_then(|workspace| test::test(&workspace, &rest)),
         Some("check") => Workspace::find().and_then(|workspace| test::check(&workspace)),
+        Some("package") => Workspace::find().and_then(|workspace| package::package(&workspace)),
+        Some("bench") if rest == ["lambda"] => Workspace::find().and_then(|workspace| bench::lambda(&workspace)),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -27,6 +27,11 @@ pub struct Ministack {
 impl Ministack {
     /// Starts one on a free port of the loopback interface and waits until it answers.
     pub fn start(python: &Path, log: &Path) -> Result<Self> {
+        Self::start_with(python, log, &[])
+    }
+
+    /// The same, with settings of ministack's own.
+    pub fn start_with(python: &Path, log: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let out = File::options().create(true).append(true).open(log).doing("open ministack's log")?;
         let err = out.try_clone().doing("open ministack's log")?;
         let port = free_port().doing("find a free port")?;
@@ -38,6 +43,7 @@ impl Ministack {
             // Without this the functions it runs would call the real AWS.
             .env("AWS_ENDPOINT_URL", endpoint(port))
             .env("PYTHONUNBUFFERED", "1")
+            .envs(settings.iter().copied())
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(out)

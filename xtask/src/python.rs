@@ -9,19 +9,23 @@ use crate::step::{Doing, Failure, Result, output, run, works};
 /// Makes the environment have exactly what the requirements file says, and answers with its Python.
 /// A stamp in the environment remembers the requirements; while they are the same there is nothing to do.
 pub fn install(target: &Path, requirements: &Path) -> Result<PathBuf> {
-    let wanted = fs::read_to_string(requirements).doing("read the test requirements")?;
-    let venv = target.join("venv");
+    install_into(&target.join("venv"), requirements, "ministack.app, stripe, cfnlint")
+}
+
+/// The same for any environment; what it holds can be imported by these names.
+pub fn install_into(venv: &Path, requirements: &Path, modules: &str) -> Result<PathBuf> {
+    let wanted = fs::read_to_string(requirements).doing("read the requirements")?;
     let stamp = venv.join("requirements.stamp");
-    let python = python_in(target);
+    let python = venv.join("bin/python");
     let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
-    if installed && works(Command::new(&python).args(["-c", "import ministack.app, stripe"])) {
+    if installed && works(Command::new(&python).args(["-c", &format!("import {modules}")])) {
         println!("already installed");
         return Ok(python);
     }
     if venv.exists() {
-        fs::remove_dir_all(&venv).doing("remove the outdated Python environment")?;
+        fs::remove_dir_all(venv).doing("remove the outdated Python environment")?;
     }
-    create(&venv)?;
+    create(venv)?;
     run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements))?;
     fs::write(&stamp, wanted).doing("write the stamp of the Python environment")?;
     Ok(python)

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::ministack::Ministack;
 use crate::step::{Result, heading, run, step, works};
 use crate::workspace::Workspace;
-use crate::{browser, hygiene, python, repository};
+use crate::{browser, hygiene, package, python, repository};
 
 /// What needs no installing: format, lints, dependencies, tracked files.
 pub fn check(workspace: &Workspace) -> Result<()> {
@@ -22,7 +22,8 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 pub fn test(workspace: &Workspace, args: &[String]) -> Result<()> {
     workspace.trim()?;
     check(workspace)?;
-    let python = step("install ministack", || python::install(&workspace.target, &workspace.root.join("tests/requirements.txt")))?;
+    let python =
+        step("install what the tests need", || python::install(&workspace.target, &workspace.root.join("tests/requirements.txt")))?;
     step("install a browser", || browser::install(&workspace.target, &workspace.root.join("tests/browser/package.json")))?;
     let ministack = step("start ministack", || {
         let log = workspace.target.join("ministack.log");
@@ -33,6 +34,8 @@ pub fn test(workspace: &Workspace, args: &[String]) -> Result<()> {
         Ok(ministack)
     })?;
     step("build the program", || run(&mut workspace.cargo(&["build", "--release", "--locked", "--package", "dues"])))?;
+    let artifact = step("package bootstrap", || package::native(workspace))?;
+    let environment = [("DUES_BOOTSTRAP", artifact.as_os_str())];
     step("documentation tests", || run(for_tests(workspace, &ministack, &["test", "--doc", "--workspace", "--locked"]).arg("--quiet")))?;
 
     heading("tests");
@@ -42,7 +45,7 @@ pub fn test(workspace: &Workspace, args: &[String]) -> Result<()> {
         // The documentation tests have run already.
         &["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]
     };
-    run(for_tests(workspace, &ministack, runner).args(args))
+    run(for_tests(workspace, &ministack, runner).envs(environment).args(args))
 }
 
 /// A cargo command that tells the tests where ministack and the real program are.

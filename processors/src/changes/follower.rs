@@ -9,6 +9,7 @@ use std::future::Future;
 
 use super::{Change, DynamoStreamEvent, Read, sequence};
 use crate::batch::{Fate, Incoming, Report, park_as};
+use crate::kinesis::milliseconds;
 
 /// Somebody who does something about changes.
 pub trait Follower: Send + Sync {
@@ -52,7 +53,8 @@ pub(crate) async fn handle<F: Follower>(follower: &F, event: DynamoStreamEvent) 
     for (place, fate) in places.into_iter().zip(follower.follow(&changes).await.fates) {
         fates[place] = fate;
     }
-    answer(&event, &Report { fates })
+    let lag = changes.iter().map(|change| change.arrived).min().map_or(0, |oldest| milliseconds(now - oldest));
+    answer(&event, &Report { fates }, lag)
 }
 
 /// Parks a change as it would have come.
@@ -77,7 +79,7 @@ async fn park_unreadable<F: Follower>(follower: &F, place: usize, record: &Json,
 }
 
 /// Says in the log what became of the batch, and names to Lambda what has to come again.
-fn answer(event: &DynamoStreamEvent, report: &Report) -> DynamoDbEventResponse {
+fn answer(event: &DynamoStreamEvent, report: &Report, lag_ms: u64) -> DynamoDbEventResponse {
     let counts = report.counts();
     let mut response = DynamoDbEventResponse::default();
     if let Some(first) = report.first_failure() {
@@ -94,6 +96,7 @@ fn answer(event: &DynamoStreamEvent, report: &Report) -> DynamoDbEventResponse {
         skipped = counts.skipped,
         parked = counts.parked,
         failed = counts.failed,
+        lag_ms,
         "changes"
     );
     response

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::expression::Expression;
-use super::{Dynamo, convert, failed, found, invalid};
+use super::{Dynamo, conflict, convert, failed, found, invalid};
 use crate::engine::{Op, StoreError, Transacted};
 use crate::table::Table;
 use crate::unique::unique;
@@ -18,7 +18,7 @@ impl Dynamo {
         let tables: Vec<&'static Table> = ops.iter().map(Op::table).collect();
         let items = ops.into_iter().map(|op| self.transact_item(op)).collect::<Result<Vec<_>, _>>()?;
         let answer = self
-            .client
+            .client(tables[0])
             .transact_write_items()
             .set_transact_items(Some(items))
             .client_request_token(unique())
@@ -85,7 +85,7 @@ fn cancellation(tables: &[&'static Table], reasons: &[CancellationReason]) -> Re
         match reason.code() {
             None | Some("None") => {}
             Some("ConditionalCheckFailed") => return Ok(Transacted::Refused { place, there: found(reason.item.clone())? }),
-            Some("TransactionConflict") => return Err(StoreError::Conflict(text())),
+            Some("TransactionConflict") => return Err(conflict(table, text())),
             Some("ProvisionedThroughputExceeded" | "ThrottlingError") => return Err(StoreError::Throttled(text())),
             Some(code) => return Err(StoreError::Invalid(format!("{}: {code}", text()))),
         }

@@ -1,0 +1,19 @@
+//! What AWS Lambda runs: every handler behind one binary, `bootstrap`, which serves the one that the function's `_HANDLER` names.
+//!
+//! To add a handler, add it to [`Function`]; the compiler then asks for its name, for how it is started ([`start`]) and for what it may do
+//! ([`permissions`]). The template is tested against those.
+
+pub mod clients;
+pub mod env;
+pub mod function;
+pub mod log;
+pub mod permissions;
+pub mod secret;
+pub mod start;
+
+mod collecting;
+
+pub use clients::Clients;
+pub use env::{Env, Unset};
+pub use function::Function;
+pub use start::{Failed, Handle, start};

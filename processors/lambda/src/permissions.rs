@@ -1,0 +1,236 @@
+//! What each function may do: the calls that it makes, and nothing else. The roles of the template are tested against this, and this against the calls
+//! that the functions really make (`tests/tests/permissions.rs`).
+
+use dues_processors::collections::batch_worker;
+use dues_processors::sqs::COLLECTIONS;
+use dues_processors::{ach_handler, app_events, memberships, stripe};
+use dues_store::table::figureforge::{
+    BY_EMAIL, BY_STRIPE_SUB, FIGUREFORGE, IMAGES_BY_USER, JOBS_BY_STATUS, PLANS_BY_ACTIVE, REPORTS_BY_STATUS,
+};
+use dues_store::table::serenya::{BY_EMAIL_HASH, BY_EXTERNAL_ID, SERENYA};
+use dues_store::table::usage::{ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE};
+use dues_store::table::{
+    ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, JOURNAL, LOCKS, PARKED, Table,
+};
+
+use crate::function::Function;
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// A table.
+    Table(&'static Table),
+    /// One of its indexes.
+    Index(&'static Table, &'static Index),
+    /// The queue between job and workers.
+    Queue,
+    /// The stream that Stripe's events lie in.
+    Inbox,
+    /// The stream that others are told of changes on.
+    Subscriptions,
+    /// The bus.
+    Bus,
+    /// The user pool.
+    Pool,
+    /// What Stripe signs with.
+    StripeSecret,
+    /// The token of the payments service.
+    GatewaySecret,
+}
+
+impl Resource {
+    /// Its name: a table by its own, an index behind its table's.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Table(table) => table.name.to_owned(),
+            Self::Index(table, index) => format!("{}/{}", table.name, index.name),
+            Self::Queue => "the queue".to_owned(),
+            Self::Inbox => "the inbox".to_owned(),
+            Self::Subscriptions => "the stream subscriptions".to_owned(),
+            Self::Bus => "the bus".to_owned(),
+            Self::Pool => "the pool".to_owned(),
+            Self::StripeSecret => "Stripe's secret".to_owned(),
+            Self::GatewaySecret => "the gateway's secret".to_owned(),
+        }
+    }
+}
+
+/// Calls on one resource, as IAM names them. What DynamoDB does in a transaction goes by the names of its parts.
+pub type Permission = (Resource, &'static [&'static str]);
+
+const GET: &str = "dynamodb:GetItem";
+const QUERY: &str = "dynamodb:Query";
+const SCAN: &str = "dynamodb:Scan";
+const PUT: &str = "dynamodb:PutItem";
+const UPDATE: &str = "dynamodb:UpdateItem";
+const DELETE: &str = "dynamodb:DeleteItem";
+const CHECK: &str = "dynamodb:ConditionCheckItem";
+
+const BY_ID: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_SUBSCRIPTION);
+const BY_STATE: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_STATUS);
+
+/// The commit protocol: the user's records, history first, and what cannot happen is parked.
+const COMMITTING: [Permission; 3] =
+    [(Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]), (Resource::Table(&HISTORY), &[PUT, DELETE]), PARKING];
+
+/// The collections engine: also what a crash has left in history, the user's lock, and the payments service's token.
+const COLLECTING: [Permission; 4] = [
+    (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Table(&HISTORY), &[QUERY, PUT, DELETE]),
+    (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
+    (Resource::GatewaySecret, &["secretsmanager:GetSecretValue"]),
+];
+const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
+/// Read models book facts in the journal, and the rows that follow from them.
+const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
+
+/// What the API asks of entitlements, and of records that are not among a user's recent ones.
+const ENTITLED: [Permission; 3] =
+    [(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])];
+
+/// What the API tells of records: their history, and what of a member's is parked.
+const TOLD: [Permission; 2] = [(Resource::Index(&HISTORY, &BY_SUBSCRIPTION), &[QUERY]), (Resource::Table(&PARKED), &[SCAN])];
+
+/// What the API asks of the read models, and tells them.
+const ASKED: [Permission; 16] = [
+    (Resource::Table(&JOURNAL), &[QUERY, GET, PUT]),
+    (Resource::Table(&USER_SUBSCRIPTIONS), &[QUERY]),
+    (Resource::Table(&USER_USAGE), &[QUERY, PUT, UPDATE]),
+    (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
+    (Resource::Table(&ACTIONS_LOG), &[QUERY]),
+    (Resource::Index(&ACTIONS_LOG, &BY_ACTION_TYPE), &[QUERY]),
+    (Resource::Table(&FIGUREFORGE), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Index(&FIGUREFORGE, &BY_EMAIL), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &BY_STRIPE_SUB), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &JOBS_BY_STATUS), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &IMAGES_BY_USER), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &REPORTS_BY_STATUS), &[QUERY]),
+    (Resource::Index(&FIGUREFORGE, &PLANS_BY_ACTIVE), &[QUERY]),
+    (Resource::Table(&SERENYA), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Index(&SERENYA, &BY_EMAIL_HASH), &[QUERY]),
+    (Resource::Index(&SERENYA, &BY_EXTERNAL_ID), &[QUERY]),
+];
+
+/// The calls of a function.
+#[must_use]
+pub fn permissions(function: Function) -> Vec<Permission> {
+    match function {
+        Function::AchHandler => with(&COMMITTING, &[(BY_ID, &[QUERY])]),
+        Function::Memberships => COMMITTING.to_vec(),
+        Function::Stripe => vec![(Resource::Inbox, &["kinesis:PutRecord"]), (Resource::StripeSecret, &["secretsmanager:GetSecretValue"])],
+        Function::StripeWorker => vec![
+            (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT, UPDATE, DELETE]),
+            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE, DELETE]),
+            (Resource::Table(&PARKED), &[GET, PUT, DELETE]),
+        ],
+        Function::Projector => vec![
+            (Resource::Table(&ENTITLEMENTS), &[GET, PUT]),
+            (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE]),
+            (Resource::Table(&PARKED), &[PUT, DELETE]),
+            BOOKING,
+            (Resource::Table(&USER_SUBSCRIPTIONS), &[PUT]),
+            (Resource::Table(&ACTIONS_LOG), &[PUT]),
+            (Resource::Table(&FIGUREFORGE), &[GET, PUT, DELETE, CHECK]),
+            (Resource::Table(&SERENYA), &[PUT, DELETE]),
+            (
+                Resource::Pool,
+                &["cognito-idp:AdminListGroupsForUser", "cognito-idp:AdminAddUserToGroup", "cognito-idp:AdminRemoveUserFromGroup"],
+            ),
+        ],
+        Function::CollectionsJob => vec![(BY_STATE, &[QUERY]), (Resource::Queue, &["sqs:SendMessage"])],
+        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => with(&COLLECTING, &[PARKING]),
+        Function::BatchWorker => with(&COLLECTING, &[PARKING, (BY_ID, &[QUERY])]),
+        Function::NotifierScheduler => vec![
+            (BY_STATE, &[QUERY]),
+            (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
+            (Resource::Table(&HISTORY), &[PUT, DELETE]),
+            (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
+            (Resource::Bus, &["events:PutEvents"]),
+        ],
+        Function::KinesisFeeder => {
+            vec![(Resource::Subscriptions, &["kinesis:PutRecords"]), (Resource::Bus, &["events:PutEvents"]), PARKING]
+        }
+        Function::AppEvents => {
+            vec![BOOKING, (Resource::Table(&FIGUREFORGE), &[PUT, DELETE]), (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING]
+        }
+        Function::S3Events => vec![BOOKING, (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING],
+        Function::UsageReset => vec![
+            BOOKING,
+            (Resource::Table(&USER_USAGE), &[DELETE]),
+            (Resource::Index(&USER_USAGE, &BY_RESET_DATE), &[QUERY]),
+            (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
+        ],
+        Function::Api => [&COLLECTING[..], &ENTITLED, &TOLD, &ASKED].concat(),
+    }
+}
+
+/// What sets a function off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A Kinesis stream, by its name.
+    Stream(&'static str),
+    /// The changes of a table.
+    Changes(&'static Table),
+    /// A queue, by its name.
+    Queue(&'static str),
+    /// Events or a schedule: Lambda keeps them, tries them again, and hands on what fails for good.
+    Events,
+    /// Requests, whose caller waits for the answer.
+    Requests,
+}
+
+impl Source {
+    /// What Lambda itself does there with the function's role.
+    #[must_use]
+    pub fn actions(self) -> &'static [&'static str] {
+        match self {
+            Self::Stream(_) => &[
+                "kinesis:DescribeStream",
+                "kinesis:DescribeStreamSummary",
+                "kinesis:GetRecords",
+                "kinesis:GetShardIterator",
+                "kinesis:ListShards",
+            ],
+            Self::Changes(_) => &["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"],
+            Self::Queue(_) => &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+            Self::Events | Self::Requests => &[],
+        }
+    }
+
+    /// Whether what fails for good is handed on to the queue of failures; a queue has a dead-letter queue of its own.
+    #[must_use]
+    pub fn hands_on(self) -> bool {
+        match self {
+            Self::Stream(_) | Self::Changes(_) | Self::Events => true,
+            Self::Queue(_) | Self::Requests => false,
+        }
+    }
+}
+
+/// What sets each function off.
+#[must_use]
+pub fn sources(function: Function) -> Vec<Source> {
+    match function {
+        Function::AchHandler => vec![Source::Stream(ach_handler::STREAM)],
+        Function::Memberships => vec![Source::Stream(memberships::STREAM)],
+        Function::Stripe => vec![Source::Requests, Source::Events],
+        Function::StripeWorker => vec![Source::Stream(stripe::STREAM)],
+        Function::Projector => ALL.into_iter().filter(|table| table.stream).map(Source::Changes).collect(),
+        Function::CollectionsWorker => vec![Source::Queue(COLLECTIONS)],
+        Function::BatchWorker => vec![Source::Queue(batch_worker::QUEUE)],
+        Function::KinesisFeeder => vec![Source::Changes(&BILLING_ACTIVITY), Source::Changes(&GG_CORE)],
+        Function::AppEvents => vec![Source::Stream(app_events::STREAM)],
+        Function::CollectionsJob
+        | Function::NotifierScheduler
+        | Function::WebhookWorker
+        | Function::WebhookBalanceWorker
+        | Function::S3Events
+        | Function::UsageReset => vec![Source::Events],
+        Function::Api => vec![Source::Requests],
+    }
+}
+
+fn with(usual: &[Permission], more: &[Permission]) -> Vec<Permission> {
+    [usual, more].concat()
+}
