@@ -50,9 +50,13 @@ pub async fn s3_events<E: Engine>(context: &Context<E>, event: S3Event) -> Resul
         Fate::Duplicate | Fate::Ignored => "duplicate",
         Fate::Skipped => "skipped",
         Fate::Parked => "parked",
-        Fate::Failed(why) => return Err(S3Failed(why)),
+        Fate::Failed(why) => {
+            tracing::info!(event = id, acted = "failed", failed = 1_u64, "s3 event");
+            return Err(S3Failed(why));
+        }
     };
-    tracing::info!(event = id, acted, "s3 event");
+    // As a figure, too: whoever watches what was put aside counts it.
+    tracing::info!(event = id, acted, parked = u64::from(acted == "parked"), "s3 event");
     Ok(S3Summary { acted })
 }
 

@@ -11,7 +11,7 @@ use dues_processors::changes::read_item;
 use dues_store::dynamo::Dynamo;
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::serenya::SERENYA;
-use dues_store::table::{BILLING_ACTIVITY, GG_CORE, HISTORY, LOCKS};
+use dues_store::table::{ALL, BILLING_ACTIVITY, GG_CORE, HISTORY, LOCKS};
 use dues_store::{Clock as _, Condition, Engine as _, Key, SystemClock};
 use dues_tests::edges::{drain, read_stream};
 use dues_tests::knock::sign;
@@ -19,8 +19,10 @@ use dues_tests::ministack::{alone, client_at};
 use dues_tests::recorder::kinesis_batch;
 use dues_tests::stack::{ACCOUNT, SIGNING_SECRET, Stack, eventually};
 use dues_tests::stripe::subscription;
+use dues_tests::template::model_condition;
 use dues_tests::world::{membership, monthly, payment, records};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,6 +62,20 @@ async fn a_function_that_may_not_write_writes_nothing() {
     let answer = stack.invoke("MembershipsFunction", &kinesis_batch(&[record])).await;
     assert_eq!(answer["batchItemFailures"].as_array().map(Vec::len), Some(1), "{answer}");
     assert_eq!(stack.store.list_by_user_id(&"ada".into()).await.unwrap(), vec![]);
+}
+
+/// A deployment that has no read models has neither their tables nor rights to them, and collects all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_read_models_there_are_none_of_their_tables() {
+    let ministack = alone("without-models", &[("AUTH", "true")]);
+    let stack = Stack::deploy_with(&ministack.endpoint(), json!({"ReadModels": "none"}), ("", "")).await;
+    let made = client_at(&ministack.endpoint(), ACCOUNT).list_tables().send().await.unwrap();
+    let made: BTreeSet<&str> = made.table_names().iter().map(String::as_str).collect();
+    let wanted = ALL.into_iter().filter(|table| model_condition(table).is_none()).map(|table| table.name);
+    assert_eq!(made, wanted.collect());
+    dues_are_paid(&stack).await;
+    let event = json!({"event_id": "app-1", "type": "figureforge.user.saved", "occurred_at": text(SystemClock.now()), "user_id": "ada", "email": "a@b"});
+    assert_eq!(stack.invoke("AppEventsFunction", &kinesis_batch(&[event])).await, json!({"batchItemFailures": []}), "nobody reads it");
 }
 
 /// The tables of seed 001 are there, under other names and with a row that Go has written; the stack takes them over.

@@ -2,6 +2,7 @@
 
 use dues_lambda::Handle;
 use dues_processors::read_models::usage::Settings;
+use dues_store::usage::count::Counted;
 use dues_tests::recorder::Site;
 use dues_tests::usage_events::{asked, at, did};
 use dues_tests::world::t;
@@ -21,7 +22,9 @@ async fn ask(handle: &Handle, method: &str, path: &str, mut body: Value) {
 
 /// Plans, counts and the log.
 pub(super) async fn usage(site: &Site, handle: &Handle) {
-    did(&at(&site.engine, t(super::MONDAY)), &Settings::default(), &asked("u-1", "simulations", "simulation_run", "k-0")).await;
+    let action = asked("u-1", "simulations", "simulation_run", "k-0");
+    let counted = did(&at(&site.engine, t(super::MONDAY)), &Settings::default(), &action).await;
+    assert!(matches!(counted, Counted::Done(_)), "{counted:?}");
     for key in ["k-1", "k-1", "k-2", "k-3"] {
         ask(handle, "POST", "usage/u-1/simulations", json!({"action_type": "simulation_run", "idempotency_key": key})).await;
     }

@@ -8,6 +8,7 @@ use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::serenya::SERENYA;
 use dues_store::table::usage::USER_USAGE;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, Table};
+use dues_store::usage::count::Counted;
 use dues_store::{Condition, Engine as _};
 use dues_tests::figureforge_events;
 use dues_tests::recorder::{Site, kinesis_batch};
@@ -142,7 +143,8 @@ async fn stripe_has_told(site: &Site, handle: &Handle) {
 /// Actions are logged, tags and images follow, and a profile that TTL has removed comes back.
 async fn models_follow(site: &Site, handle: &Handle) {
     let now = at(&site.engine, t(AT));
-    count(&now, &Settings::default(), &asked("u-3", "simulations", "simulation_run", "k-1")).await.unwrap();
+    let counted = count(&now, &Settings::default(), &asked("u-3", "simulations", "simulation_run", "k-1")).await.unwrap();
+    assert!(matches!(counted, Counted::Done(_)), "{counted:?}");
     for row in all(&site.engine, &USER_USAGE).await {
         assert_eq!(tell(handle, &USER_USAGE, None, Some(row), "u-1", false).await, json!({"batchItemFailures": []}));
     }

@@ -3,6 +3,7 @@
 use dues_lambda::Function;
 use dues_processors::read_models::usage::Settings;
 use dues_store::table::{BILLING_ACTIVITY, GG_CORE};
+use dues_store::usage::count::Counted;
 use dues_tests::edges::read_stream;
 use dues_tests::recorder::kinesis_batch;
 use dues_tests::usage_events::{asked, at, did};
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use super::entitling::{profile_row, tell};
 use super::{agree, first, members, site};
 
-const NONE_FAILED: &str = "batchItemFailures";
+/// Under this name an answer says what has to be delivered again.
+const FAILED: &str = "batchItemFailures";
 
 #[tokio::test]
 async fn kinesis_feeder() {
@@ -21,13 +23,13 @@ async fn kinesis_feeder() {
     let handle = site.start(Function::KinesisFeeder);
     members(&site, &["u-1"], "2026-04-30").await;
     let record = first(&site, "u-1").await.to_item();
-    assert_eq!(tell(&handle, &BILLING_ACTIVITY, None, Some(record.clone()), "1", false).await[NONE_FAILED], json!([]));
+    assert_eq!(tell(&handle, &BILLING_ACTIVITY, None, Some(record.clone()), "1", false).await[FAILED], json!([]));
     let (free, sage) = (profile_row("u-1", "free"), profile_row("u-1", "SAGE"));
-    assert_eq!(tell(&handle, &GG_CORE, Some(free), Some(sage), "2", false).await[NONE_FAILED], json!([]));
+    assert_eq!(tell(&handle, &GG_CORE, Some(free), Some(sage), "2", false).await[FAILED], json!([]));
     // A row that cannot be read.
     let mut odd = record;
     odd.set_text("billing_status", "NOWHERE");
-    assert_eq!(tell(&handle, &BILLING_ACTIVITY, None, Some(odd), "3", false).await[NONE_FAILED], json!([]));
+    assert_eq!(tell(&handle, &BILLING_ACTIVITY, None, Some(odd), "3", false).await[FAILED], json!([]));
     agree(Function::KinesisFeeder, &site);
     assert_eq!(read_stream(&site.kinesis, "subscriptions").await.len(), 1, "the record's change, and nothing of the profile");
 }
@@ -43,7 +45,7 @@ async fn app_events() {
     events.extend(serenya_events::events(2, 200, &users));
     events.push(json!("poison"));
     for batch in [&events[..], &events].concat().chunks(50) {
-        assert_eq!(handle(kinesis_batch(batch)).await.unwrap()[NONE_FAILED], json!([]));
+        assert_eq!(handle(kinesis_batch(batch)).await.unwrap()[FAILED], json!([]));
     }
     agree(Function::AppEvents, &site);
 }
@@ -79,7 +81,8 @@ async fn usage_reset() {
     let site = site().await;
     let handle = site.start(Function::UsageReset);
     let used = async |day: &str, key: &str| {
-        did(&at(&site.engine, t(day)), &Settings::default(), &asked("u-1", "simulations", "simulation_run", key)).await;
+        let counted = did(&at(&site.engine, t(day)), &Settings::default(), &asked("u-1", "simulations", "simulation_run", key)).await;
+        assert!(matches!(counted, Counted::Done(_)), "{counted:?}");
     };
     used("2026-02-27T12:00:00Z", "k-1").await;
     used("2026-02-28T12:00:00Z", "k-2").await;

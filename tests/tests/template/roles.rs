@@ -2,7 +2,9 @@
 
 use dues_lambda::Function;
 use dues_lambda::permissions::{Resource, permissions, sources};
-use dues_tests::template::logical;
+use dues_store::Table;
+use dues_store::table::ALL;
+use dues_tests::template::{logical, model_condition};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +61,20 @@ fn a_role_allows_what_its_function_has_declared_and_no_more() {
             declare(actions, resource_id(resource));
         }
         assert_eq!(allowed, declared, "{}", function.name());
+    }
+}
+
+#[test]
+fn rights_to_the_tables_of_a_read_model_come_with_the_read_model() {
+    for (name, role) in resources("AWS::IAM::Role") {
+        let statements =
+            role["Policies"].as_array().unwrap().iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
+        for statement in statements {
+            let about = |table: &&&Table| statement.to_string().contains(&format!(":table/${{{}Name}}", logical(table.name)));
+            let Some(condition) = ALL.iter().find(about).and_then(|table| model_condition(table)) else { continue };
+            assert_eq!(statement["Fn::If"][0], condition, "{name}: {statement}");
+            assert_eq!(statement["Fn::If"][2]["Ref"], "AWS::NoValue", "{name}: {statement}");
+        }
     }
 }
 
