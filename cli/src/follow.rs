@@ -18,7 +18,7 @@ pub(crate) const PROJECTOR: &str = "projector";
 pub(crate) const FEEDER: &str = NAME;
 /// Everybody who follows the log: it holds what one of them has not seen.
 pub(crate) const FOLLOWERS: [&str; 2] = [PROJECTOR, FEEDER];
-/// How many changes are kept beyond that, for those who only look: the console counts along, and counts anew when it has missed some.
+/// How many changes are kept beyond that, for those who only look: the console counts along, also when a command works beside it.
 const KEPT: u64 = 20_000;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the log holds it, and the next command goes on.
 const TRIES: u32 = 6;
@@ -29,11 +29,7 @@ pub(crate) async fn catch_up(store: &Store<Embedded>) -> Result<(), Error> {
     // What the projector cannot do is no reason to keep changes from others.
     let fed = feed(store).await;
     let tidied = LocalStreams::new(store.engine.clone()).tidy().await;
-    // A command that ends leaves nobody behind who would look.
-    let forgotten = store.engine.trim_changes(seen_by_all(&store.engine, None)?).await;
-    projected.and(fed).and(tidied)?;
-    forgotten?;
-    Ok(())
+    projected.and(fed).and(tidied)
 }
 
 /// Leads a follower to the end of the log, telling after each batch what became of it, and only for as long as it is told to go on.
@@ -77,23 +73,14 @@ pub(crate) async fn follow<F: Follower<Engine = Embedded>>(
 
 /// Notes how far a follower has come, and forgets what all of them have seen long ago. One write to the disk serves both.
 async fn pass(engine: &Embedded, name: &str, place: u64) -> Result<(), Error> {
-    let seen = seen_by_all(engine, Some((name, place)))?;
+    let mut seen = place;
+    for other in FOLLOWERS.into_iter().filter(|other| *other != name) {
+        seen = seen.min(engine.checkpoint(other, STREAM)?);
+    }
     let (noted, forgotten) = tokio::join!(engine.set_checkpoint(name, STREAM, place), engine.trim_changes(seen.saturating_sub(KEPT)));
     noted?;
     forgotten?;
     Ok(())
-}
-
-/// How far all followers have come; one of them may have come further than its checkpoint says.
-fn seen_by_all(engine: &Embedded, further: Option<(&str, u64)>) -> Result<u64, Error> {
-    let mut seen = u64::MAX;
-    for follower in FOLLOWERS {
-        seen = seen.min(match further {
-            Some((name, place)) if name == follower => place,
-            Some(_) | None => engine.checkpoint(follower, STREAM)?,
-        });
-    }
-    Ok(seen)
 }
 
 /// The next changes, and their places in the log.
@@ -105,4 +92,33 @@ fn read(store: &Store<Embedded>, after: u64, most: usize) -> Result<(Vec<u64>, V
         (change.seq, Change { sequence, table, old, new, arrived: now, by_ttl: false })
     });
     Ok(changes.unzip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dues_events::{Item, Value};
+    use dues_store::table::GG_CORE;
+    use dues_store::{Condition, Engine as _, SystemClock};
+    use futures::future::join_all;
+
+    #[tokio::test]
+    async fn what_all_have_seen_long_ago_is_forgotten() {
+        const MORE: u64 = 500;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(Embedded::open(&folder.path().join("dues.db")).unwrap(), SystemClock::shared());
+        let row = |n: u64| {
+            let mut item = Item::new();
+            item.set_text("PK", format!("NOTE#{n}"));
+            item.set_text("SK", "NOTE");
+            item.set("n", Value::number(n));
+            store.engine.put(&GG_CORE, item, Condition::NoItem)
+        };
+        join_all((0..KEPT + MORE).map(row)).await;
+        project(&store).await.unwrap();
+        assert_eq!(store.engine.changes(0, 1).unwrap()[0].seq, 1, "the feeder has not seen them");
+        catch_up(&store).await.unwrap();
+        let first = store.engine.changes(0, 1).unwrap()[0].seq;
+        assert!((1 + MORE..=KEPT).contains(&first), "{first}");
+    }
 }
