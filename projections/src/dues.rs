@@ -3,8 +3,8 @@
 //! It is read off the two images of the change, without a look at other records or a clock, so that the change stream and the history tell the same.
 
 use dues_events::ids::SubscriptionId;
-use dues_events::record::Provider;
-use dues_events::{GoTime, MovementId, PlanTier, Record, State};
+use dues_events::record::{History, Provider};
+use dues_events::{GoTime, MovementId, PlanTier, Record, State, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -136,6 +136,22 @@ pub fn meaning(old: Option<&Record>, new: &Record, tiers: &TierMap) -> Result<Op
     // Paid before and after is one settlement, told again.
     let gone = if is.is_some() { None } else { was };
     Ok(Some(Meaning { note, settled: is.zip(tier), gone }))
+}
+
+/// What a whole history of billing records means, up to a time: rows by record, each in order. A tier that is in no map is parked, and says nothing here.
+#[must_use]
+pub fn meanings(history: &[History], tiers: &TierMap, until: Option<Time>) -> Vec<Meaning> {
+    let mut meanings = Vec::new();
+    for rows in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
+        let mut before: Option<Record> = None;
+        let in_time = |row: &&History| until.is_none_or(|until| row.record.last_run_date.as_ref().is_none_or(|run| run.at() <= until));
+        for row in rows.iter().filter(in_time) {
+            let after = row.onto(before.as_ref());
+            meanings.extend(meaning(before.as_ref(), &after, tiers).ok().flatten());
+            before = Some(after);
+        }
+    }
+    meanings
 }
 
 fn settlement(record: &Record) -> Option<Settled> {

@@ -7,7 +7,7 @@ use dues_events::entitled::{PASS_PREFIX, SUBSCRIPTION_PREFIX};
 use dues_events::profile::{profile_sort, user_of};
 use dues_events::record::{History, Provider, ReadError};
 use dues_events::{Balance, Item, MovementId, Profile, UserId};
-use dues_projections::dues::{TierMap, meaning};
+use dues_projections::dues::{TierMap, meanings};
 use dues_projections::entitlement::{fold, rows};
 use dues_projections::standing::{Shown, Standing};
 use dues_store::entitlements::Book;
@@ -82,22 +82,14 @@ fn judge(audit: &mut Audit, user: &UserId, book: &Book, history: &[History], tie
 
 /// What the history of the billing records comes to: notes of the last ones, and the credits of each settlement.
 fn dues(history: &[History], tiers: &TierMap, standing: &mut Standing, grants: &mut BTreeMap<String, i64>) {
-    for rows in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
-        let mut before = None;
-        for row in rows {
-            let after = row.onto(before.as_ref());
-            // A tier that is in no map is parked, and says nothing here.
-            if let Ok(Some(meaning)) = meaning(before.as_ref(), &after, tiers) {
-                if let Some((settled, tier)) = &meaning.settled {
-                    grants.insert(settled.grant.to_string(), tier.monthly_credits().into());
-                }
-                if let Some(gone) = &meaning.gone {
-                    grants.insert(gone.grant.to_string(), 0);
-                }
-                standing.remember(meaning.note);
-            }
-            before = Some(after);
+    for meaning in meanings(history, tiers, None) {
+        if let Some((settled, tier)) = &meaning.settled {
+            grants.insert(settled.grant.to_string(), tier.monthly_credits().into());
         }
+        if let Some(gone) = &meaning.gone {
+            grants.insert(gone.grant.to_string(), 0);
+        }
+        standing.remember(meaning.note);
     }
 }
 

@@ -3,8 +3,8 @@
 
 use dues_events::record::{History, Provider};
 use dues_events::stripe::StripeEvent;
-use dues_events::{PlanTier, Record, Time};
-use dues_projections::dues::{TierMap, meaning};
+use dues_events::{PlanTier, Time};
+use dues_projections::dues::{TierMap, meanings};
 use dues_projections::entitlement::fold;
 use dues_projections::standing::Standing;
 use dues_projections::story::{Beat, Story};
@@ -56,15 +56,8 @@ pub(super) fn standing(history: &[History], facts: &[StripeEvent], tiers: &TierM
         next_grant: None,
         notes: Vec::new(),
     };
-    for records in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
-        let mut before: Option<Record> = None;
-        for row in records.iter().filter(|row| row.record.last_run_date.as_ref().is_none_or(|run| run.at() <= at)) {
-            let after = row.onto(before.as_ref());
-            if let Ok(Some(meaning)) = meaning(before.as_ref(), &after, tiers) {
-                standing.remember(meaning.note);
-            }
-            before = Some(after);
-        }
+    for meaning in meanings(history, tiers, Some(at)) {
+        standing.remember(meaning.note);
     }
     standing
 }
