@@ -289,6 +289,24 @@ pub(crate) struct Bench {
 pub(crate) enum BenchCommand {
     /// Measure events per second over HTTP against the same without, the time of an acknowledgement, and the server's memory.
     Serve(BenchServe),
+    /// Measure how many events per second audit and replay fold again and compare with the rows.
+    Audit(BenchAudit),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchAudit {
+    /// How many members the made-up company has.
+    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub(crate) members: u32,
+    /// How many months it is lived through.
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
+    pub(crate) months: u32,
+    /// The same seed gives the same company.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

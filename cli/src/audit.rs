@@ -1,7 +1,6 @@
 //! `dues audit`: is every row what its history says?
 
-use dues_processors::audit::{Audit, Finding, audit};
-use dues_processors::replay::{Part, compare, rebuild};
+use dues_processors::audit::{Audit, audit};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -9,7 +8,6 @@ use std::time::Instant;
 use crate::args::Audit as Args;
 use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::scratch::Scratch;
 use crate::settings;
 
 /// How many findings are listed for people; programs get all of them.
@@ -21,15 +19,7 @@ pub(crate) async fn run(data: &Path, args: &Args) -> Result<(), Error> {
     catch_up(&store).await?;
     let bar = output::spinner("events");
     let start = Instant::now();
-    let mut audit = audit(&store, &settings::tiers()?, |events| bar.set_position(events)).await?;
-    // The read models are made again whole, and compared row by row.
-    let read_models = settings::read_models()?;
-    for part in Part::ALL.into_iter().filter(|part| part.model().is_some_and(|model| read_models.has(model))) {
-        let scratch = Scratch::new(data)?;
-        let made = scratch.open(&store.clock)?;
-        audit.rows += rebuild(part, &store, &made, |_| {}).await?;
-        audit.findings.extend(compare(part, &store, &made).await?.iter().map(Finding::from));
-    }
+    let audit = audit(&store, &settings::tiers()?, &settings::read_models()?, |events| bar.set_position(events)).await?;
     let millis = u64::try_from(start.elapsed().as_millis().max(1)).unwrap_or(u64::MAX);
     bar.finish_and_clear();
     if args.json {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::float_arithmetic)] // Rates and ratios, not money.
 
+mod audit;
 mod baseline;
 mod serve;
 mod workload;
@@ -36,8 +37,10 @@ const SHARDS: usize = 6;
 const ROUNDS: u32 = 4;
 
 pub(crate) async fn run(data: &Path, args: &Bench) -> Result<(), Error> {
-    if let Some(BenchCommand::Serve(args)) = &args.command {
-        return serve::run(data, args).await;
+    match &args.command {
+        Some(BenchCommand::Serve(args)) => return serve::run(data, args).await,
+        Some(BenchCommand::Audit(args)) => return audit::run(data, args).await,
+        None => {}
     }
     let folder = Folder::new(data)?;
     let fresh = measure(&folder.0.join("fresh"), args.events, 0, args.json).await?;

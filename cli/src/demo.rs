@@ -24,7 +24,7 @@ use dues_store::embedded::Embedded;
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::{BILLING_ACTIVITY, GG_CORE, Table};
 use dues_store::usage::count::Counted;
-use dues_store::{Clock as _, Engine as _, Store};
+use dues_store::{Engine as _, Store};
 use futures::stream::{StreamExt as _, iter};
 use rust_decimal::Decimal;
 use serde_json::json;
@@ -63,27 +63,17 @@ const PAUSE: i64 = 22 * 60;
 
 pub(crate) async fn run(data: &Path, args: &Demo) -> Result<(), Error> {
     let folder = fresh_folder(data)?;
-    let clock = Simulated::at(company::START);
-    let store = Store { clock: clock.clone(), ..output::open(&folder)? };
-    let mut year = Year::new(store, args.members, args.seed);
     let start = Instant::now();
-    let days = Company::days(args.months);
-    let bar = output::progress_of("days", days.len() as u64);
-    let joined = year.company.join();
-    year.deliver("memberships", joined).await?;
-    for day in days {
-        year.live_through(day, &clock).await?;
-        bar.inc(1);
-    }
+    let year = Year::lived(&folder, args.members, args.months, args.seed).await?;
     let spent = start.elapsed();
     let sums = sum_up(&year.context.store).await?;
-    bar.finish_and_clear();
     report(args, &folder, &sums, &year, spent)?;
     if args.json || args.headless {
         return Ok(());
     }
+    let end = year.context.store.clock.now();
     drop(year);
-    serve(&folder, args.port, clock.now()).await
+    serve(&folder, args.port, end).await
 }
 
 /// Serves the console, in a time that goes on where the months have ended. No job runs: nobody would deliver what it sends.
@@ -97,8 +87,8 @@ async fn serve(folder: &Path, port: u16, end: Time) -> Result<(), Error> {
 }
 
 /// A company, and all that works for it.
-struct Year {
-    context: Context<Embedded>,
+pub(crate) struct Year {
+    pub(crate) context: Context<Embedded>,
     collector: Collector<Embedded, Sandbox<Embedded>>,
     company: Company,
     customers: Customers,
@@ -112,6 +102,23 @@ struct Year {
 }
 
 impl Year {
+    /// So many months of a company, in a folder of its own, with a progress bar.
+    pub(crate) async fn lived(folder: &Path, members: u32, months: u32, seed: u64) -> Result<Self, Error> {
+        let clock = Simulated::at(company::START);
+        let store = Store { clock: clock.clone(), ..output::open(folder)? };
+        let mut year = Self::new(store, members, seed);
+        let days = Company::days(months);
+        let bar = output::progress_of("days", days.len() as u64);
+        let joined = year.company.join();
+        year.deliver("memberships", joined).await?;
+        for day in days {
+            year.live_through(day, &clock).await?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(year)
+    }
+
     fn new(store: Store<Embedded>, members: u32, seed: u64) -> Self {
         let (company, customers, apps) = (Company::new(members, seed), Customers::new(members, seed), Apps::new(members, seed));
         let sandbox = Sandbox::new(store.clone(), Odds { seed, ..Odds::USUAL });
@@ -296,7 +303,7 @@ async fn sum_up(store: &Store<Embedded>) -> Result<Sums, Error> {
         Ok(())
     })
     .await?;
-    let audit = audit(store, &settings::tiers()?, |_| {}).await?;
+    let audit = audit(store, &settings::tiers()?, &settings::read_models()?, |_| {}).await?;
     (sums.audited, sums.differences) = (audit.events, audit.findings.len() as u64);
     Ok(sums)
 }

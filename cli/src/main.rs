@@ -26,7 +26,6 @@ mod projector_run;
 mod replay;
 mod risk;
 mod sandbox;
-mod scratch;
 mod serve;
 mod settings;
 mod show;

@@ -1,13 +1,12 @@
 //! `dues replay`: makes rows again from history, compares them with the live ones, and puts those right.
 
-use dues_processors::replay::{Part, compare, put_right, rebuild};
+use dues_processors::replay::{Compared, Part, compare, put_right};
 use serde_json::json;
 use std::path::Path;
 
 use crate::args::Replay;
 use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::scratch::Scratch;
 
 /// How many differences are listed for people; programs get all of them.
 const LISTED: usize = 20;
@@ -19,12 +18,18 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
     let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| args.read_model.as_ref().is_none_or(|name| part.name() == name)).collect();
     let (mut told, mut total) = (Vec::new(), 0);
     for part in parts {
-        let scratch = Scratch::new(data)?;
-        let made = scratch.open(&store.clock)?;
-        let bar = output::spinner(&format!("rows for {}", part.name()));
-        let rows = rebuild(part, &store, &made, |rows| bar.set_position(rows)).await?;
+        let bar = output::spinner(&format!("rows of history for {}", part.name()));
+        let Compared { events, differences: found, unreadable, .. } = compare(part, &store, |events| bar.set_position(events)).await?;
         bar.finish_and_clear();
-        let found = compare(part, &store, &made).await?;
+        if let Some((table, key, why)) = unreadable.first() {
+            let more = output::grouped(unreadable.len() as u64);
+            return Err(Error::Said(format!(
+                "{}: {more} parts of history cannot be read, so no row was touched; the first is {} {}: {why}",
+                part.name(),
+                table.name,
+                key.partition
+            )));
+        }
         if !args.dry_run {
             put_right(&store, &found).await?;
         }
@@ -37,9 +42,9 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
             })
             .collect();
         if !args.json {
-            tell(part, rows, &differences, args.dry_run)?;
+            tell(part, events, &differences, args.dry_run)?;
         }
-        told.push(json!({"read_model": part.name(), "rows": rows, "differences": differences, "put_right": !args.dry_run}));
+        told.push(json!({"read_model": part.name(), "events": events, "differences": differences, "put_right": !args.dry_run}));
     }
     // Whatever follows from the rows that were written.
     catch_up(&store).await?;
@@ -52,7 +57,7 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
     }
 }
 
-fn tell(part: Part, rows: u64, differences: &[serde_json::Value], dry_run: bool) -> Result<(), Error> {
+fn tell(part: Part, events: u64, differences: &[serde_json::Value], dry_run: bool) -> Result<(), Error> {
     for difference in differences.iter().take(LISTED) {
         let text = |name: &str| difference[name].as_str().unwrap_or_default().to_owned();
         output::text(&format!("{} {}\n            {}", text("table"), text("key"), text("detail")))?;
@@ -62,7 +67,7 @@ fn tell(part: Part, rows: u64, differences: &[serde_json::Value], dry_run: bool)
         (n, true) => format!("{} rows differ, nothing was written", output::grouped(n)),
         (n, false) => format!("{} rows differed and were put right", output::grouped(n)),
     };
-    output::text(&format!("{:<12} {} rows: {what}", part.name(), output::grouped(rows)))
+    output::text(&format!("{:<12} {} events folded again: {what}", part.name(), output::grouped(events)))
 }
 
 /// The names of what can be made again.

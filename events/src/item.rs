@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::btree_map;
 
 /// An attribute's name; the names in [`crate::attr`] are borrowed, so that most items allocate none.
 pub type Name = Cow<'static, str>;
@@ -114,8 +112,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A row: attributes by name, in name order.
+///
+/// A sorted list and no tree: a row has a few dozen attributes, is written and read in the order of their names, and audits read millions of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Item(BTreeMap<Name, Value>);
+pub struct Item(Vec<(Name, Value)>);
 
 impl Item {
     /// No attributes.
@@ -124,9 +124,28 @@ impl Item {
         Self::default()
     }
 
+    /// No attributes, and room for so many.
+    #[must_use]
+    pub fn with_capacity(attributes: usize) -> Self {
+        Self(Vec::with_capacity(attributes))
+    }
+
     /// Sets an attribute.
     pub fn set(&mut self, name: impl Into<Name>, value: Value) {
-        self.0.insert(name.into(), value);
+        let name = name.into();
+        // Whoever sets attributes in the order of their names only ever adds at the end.
+        match self.0.last() {
+            Some((last, _)) if *last >= name => match self.place(&name) {
+                Ok(place) => self.0[place].1 = value,
+                Err(place) => self.0.insert(place, (name, value)),
+            },
+            Some(_) | None => self.0.push((name, value)),
+        }
+    }
+
+    /// Where an attribute is, or would be.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.as_ref().cmp(name))
     }
 
     /// Sets a text attribute.
@@ -136,13 +155,13 @@ impl Item {
 
     /// Takes an attribute out.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        self.place(name).ok().map(|place| self.0.remove(place).1)
     }
 
     /// An attribute.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.place(name).ok().map(|place| &self.0[place].1)
     }
 
     /// A text attribute.
@@ -152,8 +171,8 @@ impl Item {
     }
 
     /// All attributes in name order.
-    pub fn iter(&self) -> btree_map::Iter<'_, Name, Value> {
-        self.0.iter()
+    pub fn iter(&self) -> Iter<'_> {
+        self.0.iter().map(|(name, value)| (name, value))
     }
 
     /// How many attributes.
@@ -175,9 +194,12 @@ impl Item {
     }
 }
 
+/// Attributes in name order.
+pub type Iter<'a> = std::iter::Map<std::slice::Iter<'a, (Name, Value)>, fn(&(Name, Value)) -> (&Name, &Value)>;
+
 impl IntoIterator for Item {
     type Item = (Name, Value);
-    type IntoIter = btree_map::IntoIter<Name, Value>;
+    type IntoIter = std::vec::IntoIter<(Name, Value)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -186,28 +208,45 @@ impl IntoIterator for Item {
 
 impl<'a> IntoIterator for &'a Item {
     type Item = (&'a Name, &'a Value);
-    type IntoIter = btree_map::Iter<'a, Name, Value>;
+    type IntoIter = Iter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.iter()
     }
 }
 
 impl FromIterator<(Name, Value)> for Item {
     fn from_iter<T: IntoIterator<Item = (Name, Value)>>(attributes: T) -> Self {
-        Self(attributes.into_iter().collect())
+        let mut item = Self::new();
+        item.extend(attributes);
+        item
     }
 }
 
 impl Extend<(Name, Value)> for Item {
     fn extend<T: IntoIterator<Item = (Name, Value)>>(&mut self, attributes: T) {
-        self.0.extend(attributes);
+        attributes.into_iter().for_each(|(name, value)| self.set(name, value));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attributes_come_in_name_order_each_once_and_the_last_value_counts() {
+        let mut item: Item = [("b", 1), ("d", 2), ("a", 3), ("d", 4), ("c", 5), ("a", 6)]
+            .into_iter()
+            .map(|(name, number)| (Name::from(name), Value::number(number)))
+            .collect();
+        let all = |item: &Item| item.iter().map(|(name, value)| format!("{name}{}", value.as_u64().unwrap())).collect::<Vec<_>>();
+        assert_eq!((all(&item), item.len()), (["a6", "b1", "c5", "d4"].map(String::from).to_vec(), 4));
+        assert_eq!((item.remove("b"), item.remove("b"), item.get("b")), (Some(Value::number(1)), None, None));
+        item.set("e", Value::number(7));
+        item.set("aa", Value::number(8));
+        assert_eq!(all(&item), ["a6", "aa8", "c5", "d4", "e7"]);
+        assert_eq!(item.get("aa"), Some(&Value::number(8)));
+    }
 
     #[test]
     fn plain_json_shows_every_kind_of_value() {

@@ -6,19 +6,25 @@
 mod billing;
 mod entitled;
 
-use dues_events::Item;
+use dues_events::credits::partition;
+use dues_events::profile::user_of;
+use dues_events::{Item, UserId};
 use dues_projections::dues::TierMap;
 use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, HISTORY, Table};
-use dues_store::{Cursor, Engine, Store, StoreError};
-use futures::stream::{FuturesUnordered, StreamExt as _};
-use std::future::Future;
+use dues_store::{Engine, Query, Store, StoreError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How many rows are read at once.
-const PAGE: u32 = 1000;
-/// How many rows are judged together.
-const PILE: usize = 2000;
-/// How many piles are judged at once.
-const PARALLEL: usize = 4;
+use crate::piles::{partitions, read, side_by_side};
+use crate::read_models::{ReadModel, ReadModels};
+use crate::replay::{Part, compare};
+
+/// How many users are judged together.
+const PILE: usize = 64;
+/// How often, and how far apart, what does not agree is looked at: somebody may have been at work on it.
+const LOOKS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(400);
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +98,8 @@ pub struct Audit {
     pub rows: u64,
     /// What does not agree, in the order of tables and keys.
     pub findings: Vec<Finding>,
+    /// The users whom it concerns.
+    suspects: Vec<String>,
 }
 
 impl Audit {
@@ -99,6 +107,15 @@ impl Audit {
         self.events += other.events;
         self.rows += other.rows;
         self.findings.extend(other.findings);
+        self.suspects.extend(other.suspects);
+    }
+
+    /// Keeps what is found again, as it was found then.
+    fn confirm(&mut self, again: Self) {
+        let same = |a: &Finding, b: &Finding| (a.table, &a.key, a.kind) == (b.table, &b.key, b.kind);
+        let before = std::mem::take(&mut self.findings);
+        self.findings = again.findings.into_iter().filter(|found| before.iter().any(|known| same(known, found))).collect();
+        self.suspects = again.suspects;
     }
 
     fn find(&mut self, kind: Kind, table: &'static Table, key: impl Into<String>, detail: impl Into<String>) {
@@ -106,73 +123,111 @@ impl Audit {
     }
 }
 
-/// Audits billing records, entitlements and credits, telling after each pile how many events were folded so far.
+/// Audits billing records, entitlements and credits, and then the read models, telling after each pile how many events were folded so far.
+///
+/// Others may be at work meanwhile: what does not agree is looked at again, and told only if it still does not.
 ///
 /// # Errors
 /// What the store could not do. A row that cannot be read is a finding, not an error.
-pub async fn audit<E: Engine>(store: &Store<E>, tiers: &TierMap, mut progress: impl FnMut(u64)) -> Result<Audit, StoreError> {
-    let mut audit = Audit::default();
-    let told = |sum: &mut Audit, part: Audit, progress: &mut dyn FnMut(u64)| {
-        sum.add(part);
-        progress(sum.events);
-    };
-    piles(store, &HISTORY, billing::histories, |part| told(&mut audit, part, &mut progress)).await?;
-    piles(store, &BILLING_ACTIVITY, billing::primaries, |part| told(&mut audit, part, &mut progress)).await?;
-    let tiers = tiers.clone();
-    let users = move |store, pile| entitled::users(store, pile, tiers.clone());
-    piles(store, &GG_CORE, users, |part| told(&mut audit, part, &mut progress)).await?;
-    piles(store, &ENTITLEMENTS, entitled::heads, |part| told(&mut audit, part, &mut progress)).await?;
+pub async fn audit<E: Engine>(
+    store: &Store<E>,
+    tiers: &TierMap,
+    read_models: &ReadModels,
+    mut progress: impl FnMut(u64),
+) -> Result<Audit, StoreError> {
+    let tiers = Arc::new(tiers.clone());
+    let mut audit = members(store, everybody(store).await?, &tiers, &mut progress).await?;
+    for _ in 1..LOOKS {
+        if audit.suspects.is_empty() {
+            break;
+        }
+        store.clock.sleep(PAUSE).await;
+        let suspects = std::mem::take(&mut audit.suspects);
+        audit.confirm(members(store, suspects, &tiers, &mut |_| {}).await?);
+    }
+    for read_model in read_models.iter() {
+        let before = audit.events;
+        let mut rows = model(store, read_model, &mut |events| progress(before + events)).await?;
+        for _ in 1..LOOKS {
+            if rows.findings.is_empty() {
+                break;
+            }
+            store.clock.sleep(PAUSE).await;
+            rows.confirm(model(store, read_model, &mut |_| {}).await?);
+        }
+        audit.add(rows);
+    }
     audit.findings.sort();
     audit.findings.dedup();
     Ok(audit)
 }
 
-/// The rows of some whole partitions.
-type Pile = Vec<(String, Vec<Item>)>;
-
-/// Reads a table, partition by partition, and has piles of them judged side by side, each as a task of its own.
-async fn piles<E, F>(
+/// The billing records, entitlements and credits of these users.
+async fn members<E: Engine>(
     store: &Store<E>,
-    table: &'static Table,
-    judge: impl Fn(Store<E>, Pile) -> F,
-    mut done: impl FnMut(Audit),
-) -> Result<(), StoreError>
-where
-    E: Engine,
-    F: Future<Output = Result<Audit, StoreError>> + Send + 'static,
-{
-    let mut running = FuturesUnordered::new();
-    let (mut pile, mut rows): (Pile, usize) = (Vec::new(), 0);
-    let mut start: Option<Cursor> = None;
-    loop {
-        let page = store.engine.scan(table, start, PAGE).await?;
-        for item in page.items {
-            let partition = item.text(table.partition).unwrap_or_default();
-            match pile.last_mut() {
-                // Items of one partition come together.
-                Some((known, items)) if known == partition => items.push(item),
-                Some(_) | None => {
-                    if rows >= PILE {
-                        running.push(tokio::spawn(judge(store.clone(), std::mem::take(&mut pile))));
-                        rows = 0;
-                    }
-                    pile.push((partition.to_owned(), vec![item]));
-                }
-            }
-            rows += 1;
-        }
-        start = page.next;
-        if start.is_none() {
-            running.push(tokio::spawn(judge(store.clone(), std::mem::take(&mut pile))));
-        }
-        while running.len() >= PARALLEL || (start.is_none() && !running.is_empty()) {
-            let Some(judged) = running.next().await else { break };
-            done(judged.map_err(|error| StoreError::Invalid(format!("a part of the audit broke off: {error}")))??);
-        }
-        if start.is_none() {
-            return Ok(());
+    users: Vec<String>,
+    tiers: &Arc<TierMap>,
+    progress: &mut impl FnMut(u64),
+) -> Result<Audit, StoreError> {
+    let (mut audit, tiers) = (Audit::default(), tiers.clone());
+    let judge = move |store, users| judge(store, users, tiers.clone());
+    side_by_side(store, users, PILE, judge, |part| {
+        audit.add(part);
+        progress(audit.events);
+    })
+    .await?;
+    Ok(audit)
+}
+
+/// A read model: all of its rows are made again.
+async fn model<E: Engine>(store: &Store<E>, model: ReadModel, progress: &mut impl FnMut(u64)) -> Result<Audit, StoreError> {
+    let compared = compare(Part::Model(model), store, progress).await?;
+    let findings = compared.differences.iter().map(Finding::from).collect();
+    let mut audit = Audit { events: compared.events, rows: compared.rows, findings, suspects: Vec::new() };
+    for (table, key, why) in compared.unreadable {
+        audit.find(Kind::Unreadable, table, key.partition, why);
+    }
+    Ok(audit)
+}
+
+/// Every user of whom anything is known.
+async fn everybody<E: Engine>(store: &Store<E>) -> Result<Vec<String>, StoreError> {
+    let mut users = BTreeSet::new();
+    for table in [&HISTORY, &BILLING_ACTIVITY] {
+        users.extend(partitions(store, table, |_| true).await?);
+    }
+    for table in [&GG_CORE, &ENTITLEMENTS] {
+        let names = partitions(store, table, |name| user_of(name).is_some()).await?;
+        users.extend(names.iter().filter_map(|name| user_of(name)).map(|user| user.as_str().to_owned()));
+    }
+    Ok(users.into_iter().collect())
+}
+
+/// Judges some users by all their rows, which are as of one moment where the engine can do that.
+async fn judge<E: Engine>(store: Store<E>, users: Vec<String>, tiers: Arc<TierMap>) -> Result<Audit, StoreError> {
+    let users: Vec<UserId> = users.into_iter().map(UserId::from).collect();
+    let queries = users.iter().flat_map(|user| {
+        let core = partition(user);
+        [
+            Query::partition(&HISTORY, user.as_str()),
+            Query::partition(&BILLING_ACTIVITY, user.as_str()),
+            Query::partition(&ENTITLEMENTS, core.as_str()),
+            Query::partition(&GG_CORE, core),
+        ]
+    });
+    let mut rows = read(&store, queries.collect()).await?.into_iter();
+    let mut audit = Audit::default();
+    for user in &users {
+        let mut next = || rows.next().unwrap_or_default();
+        let (history, records, book, core) = (next(), next(), next(), next());
+        let found = audit.findings.len();
+        let history = billing::judge(&mut audit, user, history, records);
+        entitled::judge(&mut audit, &store, user, &book, &history, &tiers, core).await?;
+        if audit.findings.len() > found {
+            audit.suspects.push(user.as_str().to_owned());
         }
     }
+    Ok(audit)
 }
 
 /// What two rows differ in, attribute by attribute.

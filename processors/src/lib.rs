@@ -32,6 +32,7 @@ pub mod usage_reset;
 pub mod webhook;
 
 mod fields;
+mod piles;
 #[cfg(feature = "aws")]
 mod resend;
 

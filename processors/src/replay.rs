@@ -1,22 +1,26 @@
-//! `replay`: makes rows again from history, in an empty store beside the live one, compares the two, and puts the live one right.
+//! `replay`: makes rows again from history, compares them with the live ones, and puts those right.
 //!
-//! Nothing that history is kept in is ever written here: only rows that can be made again.
+//! Rows are made pile by pile and compared at once, so nothing is written down beside the live store, and what is held is a pile for each core and a
+//! mark for each row. Nothing that history is kept in is ever written here: only rows that can be made again.
 
-mod billing;
+pub(crate) mod billing;
+mod source;
 
 use dues_events::Item;
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::serenya::SERENYA;
 use dues_store::table::{BILLING_ACTIVITY, Table, usage as usage_tables};
-use dues_store::{Condition, Cursor, Engine, Key, Store, StoreError};
+use dues_store::{Condition, Engine, Key, Store, StoreError};
 use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::audit::{Finding, Kind, differences};
-use crate::read_models::{ReadModel, figureforge, serenya, usage};
+use crate::piles::{each_key, side_by_side};
+use crate::read_models::ReadModel;
+use source::{Made, PILE, Source};
 
-/// How many rows are read at once.
-const PAGE: u32 = 500;
-/// How many rows are written or looked up at once.
+/// How many rows are written at once.
 const PARALLEL: usize = 128;
 
 /// What can be made again.
@@ -68,6 +72,16 @@ impl Part {
             Self::Model(ReadModel::Serenya) => &[&SERENYA],
         }
     }
+
+    /// What its rows are made from.
+    fn sources(self) -> &'static [Source] {
+        match self {
+            Self::Billing => &[Source::Billing],
+            Self::Model(ReadModel::Usage) => &[Source::Journal(ReadModel::Usage), Source::Actions],
+            Self::Model(ReadModel::Figureforge) => &[Source::Journal(ReadModel::Figureforge)],
+            Self::Model(ReadModel::Serenya) => &[Source::Journal(ReadModel::Serenya)],
+        }
+    }
 }
 
 /// A row that is not as history makes it.
@@ -108,7 +122,7 @@ impl From<&Difference> for Finding {
     }
 }
 
-/// Makes the rows of a part again, into a store that has none. Gives how many rows of history that took, or how many it made, telling on the way.
+/// Makes the rows of a part again, into a store that has none. Gives how many rows of history that took, telling on the way.
 ///
 /// # Errors
 /// What the stores could not do, or a row of history that cannot be read.
@@ -118,45 +132,113 @@ pub async fn rebuild<E: Engine, F: Engine>(
     into: &Store<F>,
     mut progress: impl FnMut(u64),
 ) -> Result<u64, StoreError> {
-    let made = match part {
-        Part::Billing => billing::rebuild(from, into, &mut progress).await?,
-        Part::Model(ReadModel::Usage) => usage::rebuild(from, into).await?,
-        Part::Model(ReadModel::Figureforge) => figureforge::rebuild(from, into).await?,
-        Part::Model(ReadModel::Serenya) => serenya::rebuild(from, into).await?,
-    };
-    progress(made);
-    Ok(made)
-}
-
-/// What the live rows of a part differ in from those that were made again.
-///
-/// # Errors
-/// What the stores could not do.
-pub async fn compare<E: Engine, F: Engine>(part: Part, live: &Store<E>, made: &Store<F>) -> Result<Vec<Difference>, StoreError> {
-    let mut found = Vec::new();
-    for table in part.tables() {
-        each_page(live, table, async |items| {
-            let looked = iter(items).map(async |item| {
-                let key = Key::of(table, &item)?;
-                let made = made.engine.get(table, key.clone()).await?;
-                Ok::<_, StoreError>((made.as_ref() != Some(&item)).then_some(Difference { table, key, there: Some(item), made }))
-            });
-            found.extend(looked.buffered(PARALLEL).try_filter_map(async |found| Ok(found)).try_collect::<Vec<_>>().await?);
-            Ok(())
-        })
-        .await?;
-        each_page(made, table, async |items| {
-            for item in items {
-                let key = Key::of(table, &item)?;
-                if live.engine.get(table, key.clone()).await?.is_none() {
-                    found.push(Difference { table, key, there: None, made: Some(item) });
+    let mut events = 0;
+    for source in part.sources().iter().copied() {
+        let names = source.partitions(from).await?;
+        let into = into.clone();
+        let make = move |from: Store<E>, names| {
+            let into = into.clone();
+            async move {
+                let Made { events, rows, unreadable } = source.make(&from, names).await?;
+                if let Some((key, why)) = unreadable.into_iter().next() {
+                    return Err(StoreError::Invalid(format!("{} {}: {why}", source.table().name, key.partition)));
                 }
+                let writes: Vec<_> = rows.into_iter().map(|(table, row)| into.engine.put(table, row, Condition::Always)).collect();
+                iter(writes).buffer_unordered(PARALLEL).try_for_each(async |_| Ok(())).await?;
+                Ok(events)
             }
-            Ok(())
+        };
+        side_by_side(from, names, PILE, make, |some| {
+            events += some;
+            progress(events);
         })
         .await?;
     }
+    Ok(events)
+}
+
+/// How the live rows of a part compare with those that history makes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// How many rows of history were folded.
+    pub events: u64,
+    /// How many rows are there.
+    pub rows: u64,
+    /// What differs, by table and key.
+    pub differences: Vec<Difference>,
+    /// History that cannot be understood: which table, which partition, and why. What it would make is among the differences, as rows that no history
+    /// tells of, so nobody should put those right.
+    pub unreadable: Vec<(&'static Table, Key, String)>,
+}
+
+/// Makes the rows of a part again, and compares them with the live ones, telling on the way how much history was folded.
+///
+/// # Errors
+/// What the store could not do.
+pub async fn compare<E: Engine>(part: Part, live: &Store<E>, mut progress: impl FnMut(u64)) -> Result<Compared, StoreError> {
+    // The keys come first: whatever is there now was told of before, so whoever reads history from here on makes it again.
+    let mut left: HashSet<u128> = HashSet::new();
+    for table in part.tables().iter().copied() {
+        each_key(live, table, |key| {
+            left.insert(mark(table, &key));
+        })
+        .await?;
+    }
+    let mut compared = Compared { rows: left.len() as u64, ..Compared::default() };
+    for source in part.sources().iter().copied() {
+        let names = source.partitions(live).await?;
+        side_by_side(
+            live,
+            names,
+            PILE,
+            move |live, names| source.compare(live, names),
+            |some| {
+                for mark in &some.marks {
+                    left.remove(mark);
+                }
+                compared.events += some.events;
+                compared.differences.extend(some.differences);
+                compared.unreadable.extend(some.unreadable.into_iter().map(|(key, why)| (source.table(), key, why)));
+                progress(compared.events);
+            },
+        )
+        .await?;
+    }
+    if !left.is_empty() {
+        compared.differences.extend(unexplained(part, live, &left).await?);
+    }
+    compared.differences.sort_by(|a, b| (a.table.name, &a.key.partition, &a.key.sort).cmp(&(b.table.name, &b.key.partition, &b.key.sort)));
+    Ok(compared)
+}
+
+/// The rows behind marks that nothing made; some may have gone meanwhile.
+async fn unexplained<E: Engine>(part: Part, live: &Store<E>, left: &HashSet<u128>) -> Result<Vec<Difference>, StoreError> {
+    let mut found = Vec::new();
+    for table in part.tables().iter().copied() {
+        let mut keys = Vec::new();
+        each_key(live, table, |key| {
+            if left.contains(&mark(table, &key)) {
+                keys.push(key);
+            }
+        })
+        .await?;
+        for key in keys {
+            if let Some(there) = live.engine.get(table, key.clone()).await? {
+                found.push(Difference { table, key, there: Some(there), made: None });
+            }
+        }
+    }
     Ok(found)
+}
+
+/// Stands for the key of a row: sixteen bytes, whatever its length, and of a billion rows no two have the same.
+fn mark(table: &Table, key: &Key) -> u128 {
+    let half = |which: u8| {
+        let mut hasher = DefaultHasher::new();
+        (which, table.name, key).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
 }
 
 /// Writes what should be there.
@@ -169,21 +251,4 @@ pub async fn put_right<E: Engine>(live: &Store<E>, found: &[Difference]) -> Resu
         None => live.engine.delete(found.table, found.key.clone(), Condition::Always).await.map(drop),
     });
     iter(writes).buffer_unordered(PARALLEL).try_collect::<()>().await
-}
-
-/// Calls back with every page of a table.
-async fn each_page<E: Engine>(
-    store: &Store<E>,
-    table: &'static Table,
-    mut each: impl AsyncFnMut(Vec<Item>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut start: Option<Cursor> = None;
-    loop {
-        let page = store.engine.scan(table, start, PAGE).await?;
-        each(page.items).await?;
-        match page.next {
-            Some(next) => start = Some(next),
-            None => return Ok(()),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::types::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, StoreError, Transacted, Updated, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, StoreError, Transacted, Updated, Written};
 use crate::table::{Index, Table, TableNames};
 use dues_events::{Item, Value};
 use expression::Expression;
@@ -173,6 +173,26 @@ impl Engine for Dynamo {
             .await
             .map_err(|e| failed(table, "scan", e))?;
         page(answer.items, answer.last_evaluated_key)
+    }
+
+    async fn keys(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Keys, StoreError> {
+        let names = [("#p", Some(table.partition)), ("#s", table.sort)];
+        let names: HashMap<String, String> = names.into_iter().filter_map(|(short, name)| Some((short.into(), name?.into()))).collect();
+        let answer = self
+            .client(table)
+            .scan()
+            .table_name(self.name(table))
+            .projection_expression(if table.sort.is_some() { "#p, #s" } else { "#p" })
+            .set_expression_attribute_names(Some(names))
+            .consistent_read(true)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start.map(|Cursor(place)| convert::attributes(place)))
+            .set_return_consumed_capacity(self.capacity.clone())
+            .send()
+            .await
+            .map_err(|e| failed(table, "scan", e))?;
+        let page = page(answer.items, answer.last_evaluated_key)?;
+        Ok(Keys { keys: page.items.iter().map(|item| Key::of(table, item)).collect::<Result<_, _>>()?, next: page.next })
     }
 
     async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {

@@ -13,14 +13,14 @@ mod transact;
 mod writer;
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
+use crate::engine::{Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
 use crate::table::Table;
 use dues_events::{Item, Value};
 use row::{IndexKey, Row};
@@ -158,6 +158,19 @@ impl Embedded {
     }
 }
 
+impl Embedded {
+    /// Reads many things in one transaction: they are as of one moment, and what they have in common is looked up once (the snapshot, its lock, and
+    /// the upper pages of the trees).
+    fn snapshot_of<T>(&self, work: impl FnOnce(&Connection) -> T) -> Result<T, StoreError> {
+        self.read(|db| {
+            let snapshot = db.unchecked_transaction()?;
+            let found = work(&snapshot);
+            snapshot.finish()?;
+            Ok(found)
+        })
+    }
+}
+
 fn gone() -> StoreError {
     StoreError::Unavailable("the transaction was rolled back or the writer has stopped".into())
 }
@@ -202,12 +215,12 @@ fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 
 impl Engine for Embedded {
     async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
-        self.read(|db| {
-            let sk = key.sort.as_deref().unwrap_or_default();
-            let sql = format!("SELECT item FROM {} WHERE pk = ? AND sk = ?", schema::quoted(table.name));
-            let bytes: Option<Vec<u8>> = db.prepare_cached(&sql)?.query_row([&key.partition, sk], |row| row.get(0)).optional()?;
-            bytes.map(|bytes| row::item(table, &key.partition, sk, &bytes)).transpose().map_err(Fault::Own)
-        })
+        self.read(|db| get(db, table, &key))
+    }
+
+    async fn get_many(&self, keys: Vec<(&'static Table, Key)>) -> Vec<Result<Option<Item>, StoreError>> {
+        let items = self.snapshot_of(|db| keys.iter().map(|(table, key)| get(db, table, key).map_err(Fault::into_store_error)).collect());
+        items.unwrap_or_else(|error| keys.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
@@ -215,28 +228,37 @@ impl Engine for Embedded {
     }
 
     async fn query_many(&self, queries: Vec<Query>) -> Vec<Result<Page, StoreError>> {
-        // One transaction, so that what they have in common is looked up once: the snapshot, its lock, and the upper pages of the trees.
-        let pages = self.read(|db| {
-            let snapshot = db.unchecked_transaction()?;
-            let pages = queries.iter().map(|query| run_query(&snapshot, query).map_err(Fault::into_store_error)).collect();
-            snapshot.finish()?;
-            Ok(pages)
-        });
+        let pages = self.snapshot_of(|db| queries.iter().map(|query| run_query(db, query).map_err(Fault::into_store_error)).collect());
         pages.unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
     }
 
     async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
-        let mut values: Vec<Sql> = Vec::new();
-        let mut after = "";
-        if let Some(Cursor(start)) = start {
-            after = "WHERE (pk, sk) > (?, ?)";
-            values.extend(
-                [table.partition, table.sort.unwrap_or_default()].map(|name| Sql::Text(start.text(name).unwrap_or_default().to_owned())),
-            );
-        }
-        let sql =
-            format!("SELECT id, pk, sk, item FROM {} {after} ORDER BY pk, sk LIMIT {}", schema::quoted(table.name), u64::from(limit) + 1);
+        let (sql, values) = scan_sql(table, "id, pk, sk, item", start, limit);
         self.read(|db| read_page(db, table, &sql, &values, limit, None, &Condition::Always))
+    }
+
+    async fn keys(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Keys, StoreError> {
+        // Only the index of the keys is read.
+        let (sql, values) = scan_sql(table, "pk, sk", start, limit);
+        self.read(|db| {
+            let mut statement = db.prepare_cached(&sql)?;
+            let key = |row: &rusqlite::Row<'_>| {
+                let sort: String = row.get(1)?;
+                Ok(Key { partition: row.get(0)?, sort: table.sort.map(|_| sort) })
+            };
+            let mut keys = statement.query_map(params_from_iter(&values), key)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            let more = keys.len() > limit as usize;
+            keys.truncate(limit as usize);
+            let place = |key: &Key| {
+                let mut place = Item::new();
+                place.set_text(table.partition, key.partition.as_str());
+                if let (Some(name), Some(sort)) = (table.sort, &key.sort) {
+                    place.set_text(name, sort.as_str());
+                }
+                Cursor(place)
+            };
+            Ok(Keys { next: keys.last().filter(|_| more).map(place), keys })
+        })
     }
 
     async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {
@@ -265,6 +287,29 @@ impl Engine for Embedded {
         self.write(move |writer| rows.iter().try_for_each(|row| writer.put(row, &Condition::Always).map(drop))).await?;
         Ok(Vec::new())
     }
+}
+
+fn get(db: &Connection, table: &'static Table, key: &Key) -> Result<Option<Item>, Fault> {
+    let sk = key.sort.as_deref().unwrap_or_default();
+    let sql = format!("SELECT item FROM {} WHERE pk = ? AND sk = ?", schema::quoted(table.name));
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([&key.partition, sk])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let bytes = row.get_ref(0)?.as_blob().map_err(|_| codec::Damaged)?;
+    row::item(table, &key.partition, sk, bytes).map(Some).map_err(Fault::Own)
+}
+
+/// These columns of a page of a table. One more row than asked for tells whether there is a next page.
+fn scan_sql(table: &Table, columns: &str, start: Option<Cursor>, limit: u32) -> (String, Vec<Sql>) {
+    let text = |place: &Item, name: &str| Sql::Text(place.text(name).unwrap_or_default().to_owned());
+    let (after, values) = match start {
+        Some(Cursor(start)) => {
+            ("WHERE (pk, sk) > (?, ?)", [table.partition, table.sort.unwrap_or_default()].map(|name| text(&start, name)).to_vec())
+        }
+        None => ("", Vec::new()),
+    };
+    let name = schema::quoted(table.name);
+    (format!("SELECT {columns} FROM {name} {after} ORDER BY pk, sk LIMIT {}", u64::from(limit) + 1), values)
 }
 
 fn run_query(db: &Connection, query: &Query) -> Result<Page, Fault> {

@@ -23,8 +23,21 @@ pub trait Engine: Clone + Send + Sync + 'static {
         join_all(queries.into_iter().map(|query| self.query(query)))
     }
 
+    /// Reads many items, and gives them in the order of their keys.
+    fn get_many(&self, keys: Vec<(&'static Table, Key)>) -> impl Future<Output = Vec<Result<Option<Item>, StoreError>>> + Send {
+        join_all(keys.into_iter().map(|(table, key)| self.get(table, key)))
+    }
+
     /// Reads a page of a whole table, in no particular order except that items of one partition come together.
     fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> impl Future<Output = Result<Page, StoreError>> + Send;
+
+    /// Reads a page of the keys of a whole table, in the order of [`Self::scan`].
+    fn keys(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> impl Future<Output = Result<Keys, StoreError>> + Send {
+        async move {
+            let page = self.scan(table, start, limit).await?;
+            Ok(Keys { keys: page.items.iter().map(|item| Key::of(table, item)).collect::<Result<_, _>>()?, next: page.next })
+        }
+    }
 
     /// Writes an item if the condition holds for the item that is there.
     fn put(&self, table: &'static Table, item: Item, condition: Condition) -> impl Future<Output = Result<Written, StoreError>> + Send;
@@ -232,6 +245,15 @@ impl Sorted {
 pub struct Page {
     /// The items.
     pub items: Vec<Item>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// A page of keys.
+#[derive(Debug, Clone, Default)]
+pub struct Keys {
+    /// The keys.
+    pub keys: Vec<Key>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<Cursor>,
 }

@@ -51,6 +51,26 @@ pub struct Book {
     pub facts: Vec<StripeEvent>,
 }
 
+impl Book {
+    /// Reads all rows of a user; `None` when there are not as many events as the head counts.
+    ///
+    /// # Errors
+    /// A row that cannot be read.
+    pub fn read(items: &[Item]) -> Result<Option<Self>, StoreError> {
+        let (mut head, mut facts) = (Head::default(), Vec::with_capacity(items.len()));
+        for item in items {
+            if item.text(SK) == Some(HEAD) {
+                head = Head::read(item)?;
+            } else {
+                facts.push((number(item, PLACE)?, told_event(item)?));
+            }
+        }
+        facts.sort_unstable_by_key(|(place, _)| *place);
+        let whole = head.facts == facts.len() as u64;
+        Ok(whole.then(|| Self { head, facts: facts.into_iter().map(|(_, event)| event).collect() }))
+    }
+}
+
 impl Head {
     /// Writes it, if the one that is there is the one before it.
     #[must_use]
@@ -100,17 +120,8 @@ impl<E: Engine> Store<E> {
     pub async fn entitlement_book(&self, user: &UserId) -> Result<Book, StoreError> {
         for _ in 0..READS {
             let items = self.all(Query::partition(&ENTITLEMENTS, partition(user))).await?;
-            let (mut head, mut facts) = (Head::default(), Vec::with_capacity(items.len()));
-            for item in items {
-                if item.text(SK) == Some(HEAD) {
-                    head = Head::read(&item)?;
-                } else {
-                    facts.push((number(&item, PLACE)?, told_event(&item)?));
-                }
-            }
-            if head.facts == facts.len() as u64 {
-                facts.sort_unstable_by_key(|(place, _)| *place);
-                return Ok(Book { head, facts: facts.into_iter().map(|(_, event)| event).collect() });
+            if let Some(book) = Book::read(&items)? {
+                return Ok(book);
             }
             // It was booked while it was read: a query is no snapshot.
             self.clock.sleep(PAUSE).await;

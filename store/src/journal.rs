@@ -8,15 +8,13 @@ use dues_events::record::ReadError;
 use dues_events::{EventId, GoTime, Item, Time, Value};
 
 use crate::billing::Store;
-use crate::engine::{Condition, Cursor, Engine, Key, Op, Query, StoreError};
+use crate::engine::{Condition, Engine, Key, Op, Query, StoreError};
 use crate::table::JOURNAL;
 
 /// The sort key of a head.
 const HEAD: &str = "HEAD";
 /// What starts the sort key of a fact.
 const FACT_PREFIX: &str = "FACT#";
-/// How many rows are read at once.
-const PAGE: u32 = 500;
 
 /// How an aggregate stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,9 +44,17 @@ impl Aggregate {
         format!("{}#{}", self.model, self.name)
     }
 
-    fn read(partition: &str) -> Option<Self> {
+    /// Which aggregate a partition of the journal belongs to.
+    #[must_use]
+    pub fn read(partition: &str) -> Option<Self> {
         let (model, name) = partition.split_once('#')?;
         Some(Self::new(model, name))
+    }
+
+    /// All facts of a partition, in the order of their ids.
+    #[must_use]
+    pub fn facts_of(partition: &str) -> Query {
+        Query::prefix(&JOURNAL, partition, FACT_PREFIX)
     }
 
     fn key(&self, sort: String) -> Key {
@@ -102,48 +108,16 @@ impl<E: Engine> Store<E> {
     /// What the engine could not do, or a row that cannot be read.
     pub async fn journal_fact(&self, aggregate: &Aggregate, id: &EventId) -> Result<Option<String>, StoreError> {
         let item = self.engine.get(&JOURNAL, aggregate.key(format!("{FACT_PREFIX}{id}"))).await?;
-        item.map(|item| fact(&item)).transpose()
-    }
-
-    /// All facts of an aggregate, as JSON, in the order of their ids.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
-    pub async fn journal_facts(&self, aggregate: &Aggregate) -> Result<Vec<String>, StoreError> {
-        let items = self.all(Query::prefix(&JOURNAL, aggregate.partition(), FACT_PREFIX)).await?;
-        items.iter().map(fact).collect()
-    }
-
-    /// Calls back with every aggregate of every model, in no particular order, a page at a time.
-    ///
-    /// # Errors
-    /// What the engine could not do, or what was called back with says.
-    pub async fn journal_aggregates(&self, mut each: impl FnMut(Aggregate) -> Result<(), StoreError>) -> Result<(), StoreError> {
-        let mut start: Option<Cursor> = None;
-        loop {
-            let (aggregates, next) = self.journal_page(start).await?;
-            aggregates.into_iter().try_for_each(&mut each)?;
-            match next {
-                Some(next) => start = Some(next),
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// A page of the aggregates of every model, and where the next one starts. It may be empty and not the last.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
-    pub async fn journal_page(&self, start: Option<Cursor>) -> Result<(Vec<Aggregate>, Option<Cursor>), StoreError> {
-        let page = self.engine.scan(&JOURNAL, start, PAGE).await?;
-        let heads = page.items.iter().filter(|item| item.text(SK) == Some(HEAD));
-        let read = |item: &Item| item.text(PK).and_then(Aggregate::read).ok_or_else(|| unreadable(item, PK));
-        Ok((heads.map(read).collect::<Result<_, _>>()?, page.next))
+        item.map(|item| fact(&item).map(str::to_owned)).transpose()
     }
 }
 
-fn fact(item: &Item) -> Result<String, StoreError> {
-    Ok(item.text(FACT).ok_or_else(|| unreadable(item, FACT))?.to_owned())
+/// The fact that a row of the journal holds, as JSON.
+///
+/// # Errors
+/// When it holds none.
+pub fn fact(item: &Item) -> Result<&str, StoreError> {
+    item.text(FACT).ok_or_else(|| unreadable(item, FACT))
 }
 
 fn unreadable(item: &Item, attribute: &'static str) -> StoreError {

@@ -30,6 +30,6 @@ pub use billing::Store;
 pub use clock::{Clock, SharedClock, SystemClock};
 pub use commit::{CommitError, Committed};
 pub use credits::{Consumed, LedgerCheck, Moved};
-pub use engine::{Condition, Cursor, Edit, Engine, Key, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
+pub use engine::{Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
 pub use lock::{Acquired, Held, Lock, Locks};
 pub use table::{Table, TableNames};

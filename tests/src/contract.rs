@@ -11,6 +11,8 @@ use dues_store::table::usage::{BY_FEATURE_AND_DATE, USER_USAGE};
 use dues_store::table::{BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, HISTORY, LOCKS};
 use dues_store::{Condition, Edit, Engine, Key, Op, Query, Sorted, StoreError, Transacted, Updated, Written};
 
+use std::collections::BTreeSet;
+
 use crate::world::{all, context, deliver, dump, membership, monthly, payment, records, store, t};
 
 fn row(user: &str, date: &str, status: &str, subscription: &str) -> Item {
@@ -440,6 +442,47 @@ pub async fn a_missing_key_is_refused<E: Engine>(engine: E) {
     assert_eq!(error.to_string(), "invalid: billing-activity: key attribute billing_date is missing");
     assert!(!error.is_transient());
     assert!(engine.put_batch(vec![(&BILLING_ACTIVITY, item)]).await.is_err());
+}
+
+/// Keys come page by page, each once, a partition's together; many items are read at once, in the order that was asked for.
+pub async fn keys_are_listed_and_many_items_are_read_at_once<E: Engine>(engine: E) {
+    for table in [&BILLING_ACTIVITY, &LOCKS] {
+        let mut written = BTreeSet::new();
+        for n in 0..23 {
+            let mut item = Item::new();
+            item.set_text(table.partition, format!("u-{}", if table.sort.is_some() { n / 5 } else { n }));
+            if let Some(sort) = table.sort {
+                item.set_text(sort, format!("2026-01-{:02}", n + 1));
+            }
+            item.set("n", Value::number(n));
+            engine.put(table, item.clone(), Condition::Always).await.unwrap();
+            let key = Key::of(table, &item).unwrap();
+            written.insert((key.partition, key.sort));
+        }
+        for limit in [1, 7, 23, 100] {
+            let (mut start, mut keys) = (None, Vec::new());
+            loop {
+                let page = engine.keys(table, start, limit).await.unwrap();
+                assert!(page.keys.len() <= limit as usize);
+                keys.extend(page.keys);
+                match page.next {
+                    Some(next) => start = Some(next),
+                    None => break,
+                }
+            }
+            let met: Vec<&str> = keys.chunk_by(|a, b| a.partition == b.partition).map(|some| some[0].partition.as_str()).collect();
+            assert_eq!(met.iter().collect::<BTreeSet<_>>().len(), met.len(), "{limit}: a partition came in two pieces");
+            assert_eq!(keys.len(), written.len(), "{limit}");
+            assert_eq!(keys.into_iter().map(|key| (key.partition, key.sort)).collect::<BTreeSet<_>>(), written, "{limit}");
+        }
+        let mut asked: Vec<_> = written.into_iter().rev().map(|(partition, sort)| (table, Key { partition, sort })).collect();
+        asked.insert(3, (table, Key { partition: "nobody".into(), sort: table.sort.map(|_| "nothing".into()) }));
+        for (n, ((_, key), item)) in asked.clone().into_iter().zip(engine.get_many(asked).await).enumerate() {
+            let item = item.unwrap();
+            assert_eq!(item.is_some(), n != 3, "{key:?}");
+            assert!(item.is_none_or(|item| Key::of(table, &item).unwrap() == key));
+        }
+    }
 }
 
 pub async fn partitions_are_read_in_pages_both_ways<E: Engine>(engine: E) {

@@ -8,10 +8,13 @@ use dues_processors::audit::{Finding, Kind, audit};
 use dues_processors::changes::Change;
 use dues_processors::groups::{Limiter, LocalDirectory};
 use dues_processors::projector::Projector;
+use dues_processors::read_models::ReadModels;
 use dues_projections::dues::TierMap;
 use dues_store::embedded::Embedded;
-use dues_store::table::{ALL, BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, HISTORY, Table};
-use dues_store::{Condition, Engine, Key};
+use dues_store::table::serenya::SERENYA;
+use dues_store::table::usage::USER_SUBSCRIPTIONS;
+use dues_store::table::{ALL, BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, HISTORY, JOURNAL, Table};
+use dues_store::{Condition, Engine, Key, Store, SystemClock};
 use dues_tests::engines::embedded;
 use dues_tests::stripe::{checkout, invoice, invoice_payment, payment_of, refund, subscription};
 use dues_tests::world::{all, clock, context, deliver, membership, monthly, payment, records, store, t};
@@ -23,14 +26,18 @@ dues_tests::on_engines! {
 
 /// Does what follows from every change so far.
 async fn project(engine: &Embedded) {
+    project_from(engine, 0).await;
+}
+
+/// The same since a place, and gives the place of the last one.
+async fn project_from(engine: &Embedded, mut after: u64) -> u64 {
     let projector = Projector {
         limiter: Limiter::unlimited(clock()),
         ..Projector::new(store(engine.clone()), Some(LocalDirectory::new(engine.clone())))
     };
-    let mut after = 0;
     loop {
         let changes = engine.changes(after, 500).unwrap();
-        let Some(last) = changes.last() else { return };
+        let Some(last) = changes.last() else { return after };
         after = last.seq;
         let arrived = t("2026-03-01T00:00:00Z");
         let read = |change: dues_store::embedded::Change| Change {
@@ -93,13 +100,46 @@ async fn findings<E: Engine>(engine: &E, rows: &[(&'static Table, Item)]) -> Vec
     for (table, item) in rows {
         engine.put(table, item.clone(), Condition::Always).await.unwrap();
     }
-    let found = audit(&store(engine.clone()), &TierMap::default(), |_| {}).await.unwrap();
+    let found = audit(&store(engine.clone()), &TierMap::default(), &ReadModels::default(), |_| {}).await.unwrap();
     assert!(found.events > 10 && found.rows > 5, "it has looked at them: {found:?}");
     found.findings
 }
 
 async fn what_live_traffic_has_written_agrees<E: Engine>(engine: E) {
     assert_eq!(findings(&engine, &rows().await).await, Vec::new());
+}
+
+/// Members join, pay and have their money returned, and what follows from it follows, all while somebody audits: nothing is wrong, at any time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_audit_beside_others_who_work_finds_nothing() {
+    let (engine, _folder) = embedded();
+    let working = {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let (context, mut place) = (context(engine.clone()), 0);
+            for n in 0..120 {
+                let user = format!("u-{n}");
+                let join = membership(&format!("m-{n}"), "ACTIVATE", &user, "2026-01-05T00:00:00Z", monthly("2026-01-31"));
+                deliver(&context, &[join], 1).await;
+                let record = records(&engine, &user).await.remove(0);
+                for (kind, day) in [("SUBMITTED", "01"), ("COMPLETED", "03"), ("RETURNED", "05")] {
+                    let told = payment(&format!("{kind}-{n}"), kind, &record, "c-1", &format!("2026-02-{day}T00:00:00Z"));
+                    deliver(&context, &[told], 1).await;
+                }
+                place = project_from(&engine, place).await;
+            }
+        })
+    };
+    let (mut looked, mut most) = (0, 0);
+    // Its pauses are real ones.
+    let live = Store::new(engine, SystemClock::shared());
+    while !working.is_finished() {
+        let found = audit(&live, &TierMap::default(), &ReadModels::default(), |_| {}).await.unwrap();
+        assert_eq!(found.findings, Vec::new(), "after {looked} audits");
+        (looked, most) = (looked + 1, most.max(found.events));
+    }
+    working.await.unwrap();
+    assert!(looked > 3 && most > 100, "{looked} audits, of {most} events at the most");
 }
 
 type Rows = Vec<(&'static Table, Item)>;
@@ -121,7 +161,7 @@ fn has(name: &'static str, text: &'static str) -> impl Fn(&Item) -> bool {
 /// What is planted, how, what is to be said of it, and what in words.
 type Plant = (&'static str, fn(&mut Rows), Kind, &'static str);
 
-const PLANTS: [Plant; 15] = [
+const PLANTS: [Plant; 21] = [
     (
         "a status that was changed by hand",
         |rows| find(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED")).set_text("billing_status", "REFUNDED"),
@@ -252,6 +292,41 @@ const PLANTS: [Plant; 15] = [
         },
         Kind::Credits,
         "10 credits stand of it, its payment has brought 0",
+    ),
+    (
+        "an event of Stripe's that was removed, and that the head still counts",
+        |rows| remove(rows, &ENTITLEMENTS, has("SK", "EVENT#e-6")),
+        Kind::Gap,
+        "there are not as many events as it counts",
+    ),
+    (
+        "a profile that was lost",
+        |rows| remove(rows, &GG_CORE, has("SK", "PROFILE#u-1")),
+        Kind::Missing,
+        "the user was booked and has no profile",
+    ),
+    (
+        "a row of a read model that was changed by hand",
+        |rows| find(rows, &USER_SUBSCRIPTIONS, has("user_id", "u-3")).set_text("status", "paused"),
+        Kind::Differs,
+        r#"status is "paused" and should be "#,
+    ),
+    ("a row of a read model that was lost", |rows| remove(rows, &SERENYA, has("PK", "USER#u-3")), Kind::Missing, "is missing"),
+    (
+        "a row of a read model that nobody told of",
+        |rows| {
+            let mut row = find(rows, &SERENYA, has("PK", "USER#u-3")).clone();
+            row.set_text("PK", "USER#u-9");
+            rows.push((&SERENYA, row));
+        },
+        Kind::Unexplained,
+        "no history tells of it",
+    ),
+    (
+        "a fact of a read model that cannot be read",
+        |rows| find(rows, &JOURNAL, has("SK", "FACT#")).set_text("fact", "{"),
+        Kind::Unreadable,
+        "the journal: EOF",
     ),
 ];
 

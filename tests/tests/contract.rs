@@ -46,6 +46,7 @@ on_every_engine! {
     transactions_at_once_add_up,
     every_kind_of_value_comes_back,
     a_missing_key_is_refused,
+    keys_are_listed_and_many_items_are_read_at_once,
     partitions_are_read_in_pages_both_ways,
     an_index_follows_its_items,
     an_index_is_paged_while_its_items_move_on,

@@ -5,41 +5,13 @@ use dues_events::record::{History, Record};
 use dues_events::{Item, SubscriptionId, UserId, attr};
 use dues_projections::billing_record::replay;
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
-use dues_store::{Engine, Query, Store, StoreError};
 use std::collections::BTreeMap;
 
-use super::{Audit, Kind, Pile, differences};
+use super::{Audit, Kind, differences};
+use crate::replay::billing::in_order;
 
-/// Users, each with all their history.
-pub(super) async fn histories<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
-    let queries = pile.iter().map(|(user, _)| Query::partition(&BILLING_ACTIVITY, user.as_str())).collect();
-    let pages = store.engine.query_many(queries).await;
-    let mut audit = Audit::default();
-    for ((user, history), page) in pile.into_iter().zip(pages) {
-        let page = page?;
-        let mut rows = page.items;
-        if page.next.is_some() {
-            rows = store.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
-        }
-        judge(&mut audit, &user.into(), history, rows);
-    }
-    Ok(audit)
-}
-
-/// Users who have records: those without any history are told of.
-pub(super) async fn primaries<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
-    let first = |user: &String| Query { limit: Some(1), ..Query::partition(&HISTORY, user.as_str()) };
-    let pages = store.engine.query_many(pile.iter().map(|(user, _)| first(user)).collect()).await;
-    let mut audit = Audit::default();
-    for ((user, rows), page) in pile.into_iter().zip(pages) {
-        if page?.items.is_empty() {
-            judge(&mut audit, &user.into(), Vec::new(), rows);
-        }
-    }
-    Ok(audit)
-}
-
-fn judge(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) {
+/// All history and all records of a user. Gives the history that can be read, by record, each record's in order.
+pub(super) fn judge(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) -> Vec<History> {
     audit.events += history.len() as u64;
     audit.rows += rows.len() as u64;
     let mut records: BTreeMap<SubscriptionId, Record> = BTreeMap::new();
@@ -54,11 +26,10 @@ fn judge(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) 
         }
     }
     let mut told = read(audit, history);
-    told.sort_by_cached_key(|row| {
-        let at = row.record.last_run_date.as_ref().map(|at| at.at());
-        (row.record.subscription_id.clone(), row.record.version, at)
-    });
-    let open: Vec<Record> = records.values().cloned().collect();
+    in_order(&mut told);
+    if whole {
+        debts(audit, &records);
+    }
     for rows in told.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
         let id = &rows[0].record.subscription_id;
         compare(audit, user, id, rows, records.remove(id), whole);
@@ -66,9 +37,7 @@ fn judge(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) 
     for (id, record) in records {
         audit.find(Kind::Unexplained, &BILLING_ACTIVITY, key(&record), format!("no history tells of record {id}"));
     }
-    if whole {
-        debts(audit, &open);
-    }
+    told
 }
 
 /// A record that is being moved to another date stands in two rows for a moment, one of which says so.
@@ -135,14 +104,14 @@ fn holes(audit: &mut Audit, user: &UserId, rows: &[History]) {
 }
 
 /// The records that must follow others.
-fn debts(audit: &mut Audit, records: &[Record]) {
-    for record in records {
+fn debts(audit: &mut Audit, records: &BTreeMap<SubscriptionId, Record>) {
+    for record in records.values() {
         for debt in owed(record) {
             let Owed::Next(next, _) = debt else { continue };
-            let there = records.iter().any(|other| other.subscription_id == next.subscription_id);
+            let there = records.contains_key(&next.subscription_id);
             // Another writer may have made one for the same purpose.
             let stands_in = |other: &Record| other.is_open() && other.billing_date.at() > record.billing_date.at();
-            if !there && !records.iter().any(stands_in) {
+            if !there && !records.values().any(stands_in) {
                 let detail =
                     format!("record {} promises {}, due {}", record.subscription_id, next.subscription_id, next.billing_date.text());
                 audit.find(Kind::Owed, &BILLING_ACTIVITY, key(&next), detail);

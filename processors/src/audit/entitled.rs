@@ -4,7 +4,7 @@ use dues_events::attr::{PK, SK, TYPE};
 use dues_events::credits::{BALANCE_SORT, MOVEMENT_TYPE, Movement, MovementKind};
 use dues_events::effect::{GROUPS_EFFECT_SORT, GroupsEffect};
 use dues_events::entitled::{PASS_PREFIX, SUBSCRIPTION_PREFIX};
-use dues_events::profile::{profile_sort, user_of};
+use dues_events::profile::profile_sort;
 use dues_events::record::{History, Provider, ReadError};
 use dues_events::{Balance, Item, MovementId, Profile, UserId};
 use dues_projections::dues::{TierMap, meanings};
@@ -12,48 +12,53 @@ use dues_projections::entitlement::{fold, rows};
 use dues_projections::standing::{Shown, Standing};
 use dues_store::entitlements::Book;
 use dues_store::table::{ENTITLEMENTS, GG_CORE};
-use dues_store::{Engine, Key, Store, StoreError};
+use dues_store::{Engine, Store, StoreError};
 use std::collections::BTreeMap;
 
-use super::{Audit, Kind, Pile, differences};
+use super::{Audit, Kind, differences};
 use crate::entitlements::read_standing;
-
-/// Users, each with all their rows of `gg_core`.
-pub(super) async fn users<E: Engine>(store: Store<E>, pile: Pile, tiers: TierMap) -> Result<Audit, StoreError> {
-    let mut audit = Audit::default();
-    for (partition, items) in pile {
-        let Some(user) = user_of(&partition) else { continue };
-        let book = store.entitlement_book(&user).await?;
-        let history = store.history_of_user(&user).await?;
-        audit.events += book.facts.len() as u64;
-        audit.rows += items.len() as u64;
-        let mut rows: BTreeMap<String, Item> = BTreeMap::new();
-        for item in items {
-            rows.insert(item.text(SK).unwrap_or_default().to_owned(), item);
-        }
-        if let Err(error) = judge(&mut audit, &user, &book, &history, &tiers, &rows) {
-            audit.find(Kind::Unreadable, &GG_CORE, &error.key, error.to_string());
-        }
-    }
-    Ok(audit)
-}
-
-/// Users who have been booked: whoever was has a profile.
-pub(super) async fn heads<E: Engine>(store: Store<E>, pile: Pile) -> Result<Audit, StoreError> {
-    let mut audit = Audit::default();
-    for (partition, items) in pile {
-        let Some(user) = user_of(&partition).filter(|_| items.iter().any(|item| item.text(SK) == Some("HEAD"))) else { continue };
-        let sort = profile_sort(&user);
-        if store.engine.get(&GG_CORE, Key { partition: partition.clone(), sort: Some(sort.clone()) }).await?.is_none() {
-            audit.find(Kind::Missing, &GG_CORE, format!("{partition}/{sort}"), "the user was booked and has no profile");
-        }
-    }
-    Ok(audit)
-}
 
 type Rows = BTreeMap<String, Item>;
 
-fn judge(audit: &mut Audit, user: &UserId, book: &Book, history: &[History], tiers: &TierMap, there: &Rows) -> Result<(), ReadError> {
+/// Everything that a user has in `gg_core`, against the user's book and the history of the billing records.
+pub(super) async fn judge<E: Engine>(
+    audit: &mut Audit,
+    store: &Store<E>,
+    user: &UserId,
+    book: &[Item],
+    history: &[History],
+    tiers: &TierMap,
+    core: Vec<Item>,
+) -> Result<(), StoreError> {
+    let head = || format!("USER#{user}/HEAD");
+    let book = match Book::read(book) {
+        // It was booked while it was read, or it lacks something.
+        Ok(None) => store.entitlement_book(user).await,
+        Ok(Some(book)) => Ok(book),
+        Err(error) => Err(error),
+    };
+    let book = match book {
+        Ok(book) => book,
+        Err(StoreError::Contended(_)) => {
+            audit.find(Kind::Gap, &ENTITLEMENTS, head(), "there are not as many events as it counts");
+            return Ok(());
+        }
+        Err(StoreError::Unreadable(error)) => {
+            audit.find(Kind::Unreadable, &ENTITLEMENTS, &error.key, error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    audit.events += book.facts.len() as u64;
+    audit.rows += core.len() as u64;
+    let there: Rows = core.into_iter().map(|item| (item.text(SK).unwrap_or_default().to_owned(), item)).collect();
+    if let Err(error) = compare(audit, user, &book, history, tiers, &there) {
+        audit.find(Kind::Unreadable, &GG_CORE, &error.key, error.to_string());
+    }
+    Ok(())
+}
+
+fn compare(audit: &mut Audit, user: &UserId, book: &Book, history: &[History], tiers: &TierMap, there: &Rows) -> Result<(), ReadError> {
     let entitlement = fold(&book.facts, book.head.seen.unwrap_or_default());
     let expected = rows(user, &entitlement);
     for (sort, item) in there.iter().filter(|(sort, _)| sort.starts_with(SUBSCRIPTION_PREFIX) || sort.starts_with(PASS_PREFIX)) {
@@ -107,7 +112,13 @@ fn profile(audit: &mut Audit, user: &UserId, book: &Book, standing: &Standing, t
         }
     }
     // Others may write profiles of users of whom nothing is known here.
-    let Some(item) = there.get(&sort).filter(|_| book.head.version > 0) else { return Ok(()) };
+    if book.head.version == 0 {
+        return Ok(());
+    }
+    let Some(item) = there.get(&sort) else {
+        audit.find(Kind::Missing, &GG_CORE, key, "the user was booked and has no profile");
+        return Ok(());
+    };
     let profile = Profile::from_item(item.clone())?;
     let Shown { tier, provider, dues } = standing.shown();
     if profile.tier != tier || profile.dues != dues || (provider.is_some() && profile.provider != provider) {

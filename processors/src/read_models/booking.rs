@@ -3,10 +3,9 @@
 use dues_events::{EventId, Item};
 use dues_projections::model::{Model, Told};
 use dues_store::engine::TRANSACTION;
-use dues_store::journal::{Aggregate, JournalHead};
+use dues_store::journal::{Aggregate, JournalHead, fact as journal_fact};
 use dues_store::table::{EMBEDDED, Table};
 use dues_store::{Condition, Engine, Key, Op, Store, StoreError, Transacted};
-use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,8 +13,6 @@ use std::time::Duration;
 const TOGETHER: usize = 20;
 /// How often a booking is tried that others were faster than.
 const TRIES: u32 = 50;
-/// How many aggregates, or rows, are made again at once.
-const PARALLEL: usize = 64;
 /// The longest pause after others were in the way.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -207,52 +204,16 @@ where
     Ok(if same { Booked::Duplicate } else { Booked::Different })
 }
 
-/// The rows of an aggregate, made again from its facts alone.
+/// The rows of an aggregate, made again from the rows of its facts alone.
 ///
 /// # Errors
-/// What the store could not do, or a fact that cannot be read.
-pub async fn rebuilt<M: Model, E: Engine>(store: &Store<E>, name: &str) -> Result<Vec<(&'static Table, Item)>, StoreError> {
+/// A fact that cannot be read.
+pub fn made<M: Model>(name: &str, facts: &[Item]) -> Result<Vec<(&'static Table, Item)>, StoreError> {
     let mut state = M::State::default();
-    for fact in store.journal_facts(&Aggregate::new(M::NAME, name)).await? {
-        M::merge(&mut state, &read(&fact)?);
+    for fact in facts {
+        M::merge(&mut state, &read(journal_fact(fact)?)?);
     }
     Ok(rows::<M>(name, &state)?.into_values().collect())
-}
-
-/// Makes all rows of a model again from its facts, into a store that has none, and says how many. `beside` are rows that follow from those of an aggregate
-/// and are not written with it.
-///
-/// # Errors
-/// What one of the stores could not do, or a fact that cannot be read.
-pub async fn rebuild<M: Model, E: Engine, F: Engine>(
-    from: &Store<E>,
-    into: &Store<F>,
-    beside: impl Fn(&Item) -> Vec<(&'static Table, Item)>,
-) -> Result<u64, StoreError> {
-    let (mut made, mut start) = (0, None);
-    loop {
-        let (aggregates, next) = from.journal_page(start).await?;
-        let again = aggregates.into_iter().filter(|aggregate| aggregate.model == M::NAME).map(async |aggregate| {
-            let mut rows = rebuilt::<M, E>(from, &aggregate.name).await?;
-            let more: Vec<_> = rows.iter().flat_map(|(_, row)| beside(row)).collect();
-            rows.extend(more);
-            write_rows(into, rows).await
-        });
-        made += iter(again).buffer_unordered(PARALLEL).try_fold(0, async |sum, rows| Ok(sum + rows)).await?;
-        match next {
-            Some(next) => start = Some(next),
-            None => return Ok(made),
-        }
-    }
-}
-
-/// Writes rows, many at once, and says how many.
-///
-/// # Errors
-/// What the store could not do.
-pub(crate) async fn write_rows<F: Engine>(into: &Store<F>, rows: Vec<(&'static Table, Item)>) -> Result<u64, StoreError> {
-    let writes = rows.into_iter().map(|(table, item)| into.engine.put(table, item, Condition::Always));
-    iter(writes).buffer_unordered(PARALLEL).try_fold(0, async |sum, _| Ok(sum + 1)).await
 }
 
 fn rows<M: Model>(name: &str, state: &M::State) -> Result<Rows, StoreError> {

@@ -3,14 +3,12 @@
 pub mod commands;
 pub mod queries;
 
-mod rebuild;
 mod settings;
 
 use dues_events::UserId;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value as Json, json};
 
-pub use rebuild::rebuild;
 pub use settings::Settings;
 
 use queries::{Asked, shown};

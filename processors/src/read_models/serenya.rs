@@ -162,11 +162,3 @@ pub async fn show<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(Json, V
     lines.extend(jobs.iter().map(|job| format!("job {} {}", text(job, "file_name"), text(job, "status"))));
     Ok((json!({"profile": profile, "payments": payments, "jobs": jobs}), lines))
 }
-
-/// Makes all rows again from the journal, into an empty store, and says how many.
-///
-/// # Errors
-/// What one of the stores could not do, or a fact that cannot be read.
-pub async fn rebuild<E: Engine, F: Engine>(from: &Store<E>, into: &Store<F>) -> Result<u64, StoreError> {
-    booking::rebuild::<Serenya, E, F>(from, into, |_| Vec::new()).await
-}

@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::booking::Booked;
 use super::{billed_at, billing_fact, told};
-pub use rebuild::rebuild;
+pub(crate) use rebuild::rows;
 
 /// What a deployment configures.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -47,3 +47,17 @@ fn the_benchmark_of_the_server_measures_both_sides_in_one_run() {
     assert_eq!(told["refused"], 0);
     assert!(!dues.data().exists(), "the folder of the measurement was left behind");
 }
+
+#[test]
+fn the_benchmark_of_audits_folds_every_event_of_a_company() {
+    let _alone = alone();
+    let dues = Dues::new();
+    let told = dues.json(&["bench", "audit", "--members", "40", "--months", "2"]);
+    let number = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{name} is missing in {told}"));
+    assert!(number("audit_events") > 1000.0 && number("replay_events") > 1000.0, "{told}");
+    // Replay folds no entitlements.
+    assert!(number("replay_events") < number("audit_events"), "{told}");
+    // A loose guard: the goal is a hundred times this, on a quiet machine.
+    assert!(number("audit_events_per_s") > 1000.0 && number("replay_events_per_s") > 1000.0, "{told}");
+    assert!(!dues.data().exists(), "the folder of the measurement was left behind");
+}
