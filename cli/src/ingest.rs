@@ -16,7 +16,7 @@ use crate::args::Ingest;
 use crate::follow::catch_up;
 use crate::output::{self, Error};
 use crate::settings;
-use crate::stream_run::StreamRun;
+use crate::stream_run::{StreamRun, key_of};
 
 /// How many lines are made durable at once.
 const CHUNK: usize = 2000;
@@ -124,7 +124,7 @@ async fn append(context: &Context<Embedded>, stream: &str, chunk: Chunk, tally: 
     if chunk.is_empty() {
         return Ok(());
     }
-    let (numbers, records): (Vec<u64>, Vec<_>) = chunk.into_iter().map(|(number, line)| (number, (String::new(), line))).unzip();
+    let (numbers, records): (Vec<u64>, Vec<_>) = chunk.into_iter().map(|(number, line)| (number, (key_of(stream, &line), line))).unzip();
     let last = context.store.engine.append(stream, context.store.clock.now(), records).await?;
     // One transaction wrote them all, so their places follow one another.
     let first = last + 1 - numbers.len() as u64;

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use dues_events::UserId;
 use dues_processors::ach_handler::STREAM;
-use dues_processors::gateway::sandbox::{Odds, Sandbox};
+use dues_processors::gateway::sandbox::{Odds, Outcome, Sandbox};
 use dues_processors::redrive::release_waiting;
 use dues_processors::{Context, Counts, Fate};
 use dues_store::Store;
@@ -15,7 +15,7 @@ use crate::args::{self, SandboxCommand};
 use crate::clock::clock;
 use crate::follow::catch_up;
 use crate::output::{self, Error};
-use crate::stream_run::StreamRun;
+use crate::stream_run::{StreamRun, key_of};
 
 pub(crate) async fn run(data: &Path, args: &args::Sandbox) -> Result<(), Error> {
     match &args.command {
@@ -48,7 +48,8 @@ pub(crate) async fn deliver(store: &Store<Embedded>, sandbox: &Sandbox<Embedded>
         if news.is_empty() {
             break;
         }
-        let records = news.iter().map(|outcome| (String::new(), outcome.record.clone().into_bytes())).collect();
+        let record = |outcome: &Outcome| (key_of(STREAM, outcome.record.as_bytes()), outcome.record.clone().into_bytes());
+        let records = news.iter().map(record).collect();
         store.engine.append(STREAM, now, records).await?;
         sandbox.told(news).await?;
         while run.step(name, |_, fate| count(&mut counts, &fate)).await? {}

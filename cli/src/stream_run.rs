@@ -1,16 +1,27 @@
-//! Runs a handler over a durable local stream, as Lambda's event source mapping would: in batches, in order, the checkpoint passing only what is done.
+//! Runs a handler over a durable local stream, as Lambda's event source mapping would: in batches, the records of one key in order, the checkpoint passing
+//! only what is done.
+//!
+//! Records are spread over lanes by their keys, and each lane works on one batch at a time, as a task of its own: so a handler has all cores, and the next
+//! batch is decided while one waits for the disk.
 
 use chrono::TimeDelta;
+use dues_events::wire::peek;
+use dues_events::wire::stripe::glimpse;
 use dues_processors::redrive::process_stream;
-use dues_processors::{Context, Fate, Incoming};
+use dues_processors::{Context, Fate, Incoming, Report, webhook};
 use dues_store::embedded::{Embedded, StreamRecord};
 use dues_store::{Store, StoreError};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 use crate::output::Error;
 
 /// How many records a batch has at the most.
 const BATCH: usize = 2000;
+/// How many lanes there are.
+const LANES: usize = 3;
 /// How often a batch that fails is tried again before the command gives up. Nothing is lost then: the stream holds it.
 const TRIES: u32 = 6;
 
@@ -18,16 +29,41 @@ const TRIES: u32 = 6;
 pub(crate) struct StreamRun {
     context: Context<Embedded>,
     stream: String,
-    at: u64,
-    tries: u32,
     batch: usize,
+    /// The place of the last record that was read, and the place that the checkpoint names.
+    read: u64,
+    noted: u64,
+    /// The places of the records that were read and are not done.
+    open: BTreeSet<u64>,
+    lanes: [Lane; LANES],
+    working: JoinSet<Worked>,
 }
+
+/// What one key's records, and those of some other keys, go through, in order.
+#[derive(Default)]
+struct Lane {
+    waiting: VecDeque<StreamRecord>,
+    busy: bool,
+    tries: u32,
+}
+
+/// A batch that has come to its end: of which lane, its records, and what became of them.
+type Worked = (usize, Vec<StreamRecord>, Option<Report>);
 
 impl StreamRun {
     /// From where the stream's handler stopped last.
     pub(crate) fn new(context: Context<Embedded>, stream: &str) -> Result<Self, Error> {
         let at = context.store.engine.checkpoint(stream, stream)?;
-        Ok(Self { context, stream: stream.to_owned(), at, tries: 0, batch: BATCH })
+        Ok(Self {
+            context,
+            stream: stream.to_owned(),
+            batch: BATCH,
+            read: at,
+            noted: at,
+            open: BTreeSet::new(),
+            lanes: Default::default(),
+            working: JoinSet::new(),
+        })
     }
 
     /// With so many records in a batch at the most.
@@ -42,45 +78,141 @@ impl StreamRun {
         Ok(())
     }
 
-    /// Processes one batch, telling of each record and its fate; `false` when there is nothing to process.
+    /// Goes on until a batch is done, telling of each of its records and its fate; `false` when there is nothing left to process.
     pub(crate) async fn step(
         &mut self,
         name: impl Fn(&StreamRecord) -> String,
-        mut told: impl FnMut(&StreamRecord, Fate),
+        told: impl FnMut(&StreamRecord, Fate),
     ) -> Result<bool, Error> {
-        let engine = self.context.store.engine.clone();
-        let records = engine.records(&self.stream, self.at, self.batch)?;
-        if records.is_empty() {
-            return Ok(false);
+        self.read_on()?;
+        self.set_to_work(&name);
+        self.end_of_a_batch(told, |run| {
+            // The lane is not idle while the checkpoint is written.
+            run.read_on()?;
+            run.set_to_work(&name);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets the batches that are under way come to their end, and begins no others.
+    pub(crate) async fn finish(&mut self, mut told: impl FnMut(&StreamRecord, Fate)) -> Result<(), Error> {
+        while self.end_of_a_batch(&mut told, |_| Ok(())).await? {}
+        Ok(())
+    }
+
+    /// Reads as many records as the lanes can take.
+    fn read_on(&mut self) -> Result<(), Error> {
+        if self.open.len() >= self.batch * LANES {
+            return Ok(());
         }
-        let batch: Vec<Incoming> = records
-            .iter()
-            .map(|record| Incoming {
-                sequence: name(record),
-                arrived: dues_events::Time::from_timestamp_millis(record.at_millis).unwrap_or_default(),
-                data: record.data.clone(),
-            })
-            .collect();
-        let report = process_stream(&self.context, &self.stream, &batch).await;
+        for record in self.context.store.engine.records(&self.stream, self.read, self.batch)? {
+            self.read = record.seq;
+            self.open.insert(record.seq);
+            self.lanes[lane_of(&record.partition_key)].waiting.push_back(record);
+        }
+        Ok(())
+    }
+
+    /// Has every idle lane work on what waits in it.
+    fn set_to_work(&mut self, name: impl Fn(&StreamRecord) -> String) {
+        for (place, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.busy && !lane.waiting.is_empty()) {
+            let records: Vec<StreamRecord> = lane.waiting.drain(..lane.waiting.len().min(self.batch)).collect();
+            let batch: Vec<Incoming> = records
+                .iter()
+                .map(|record| Incoming {
+                    sequence: name(record),
+                    arrived: dues_events::Time::from_timestamp_millis(record.at_millis).unwrap_or_default(),
+                    data: record.data.clone(),
+                })
+                .collect();
+            let (context, stream) = (self.context.clone(), self.stream.clone());
+            let pause = if lane.tries == 0 { Duration::ZERO } else { Duration::from_millis(50 << lane.tries) };
+            lane.busy = true;
+            self.working.spawn(async move {
+                if !pause.is_zero() {
+                    context.store.clock.sleep(pause).await;
+                }
+                let report = process_stream(&context, &stream, &batch).await;
+                (place, records, report)
+            });
+        }
+    }
+
+    /// Waits for the end of a batch; `false` when none is under way.
+    async fn end_of_a_batch(
+        &mut self,
+        mut told: impl FnMut(&StreamRecord, Fate),
+        go_on: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let Some(worked) = self.working.join_next().await else { return Ok(false) };
+        let (place, records, report) = worked.map_err(|error| Error::Said(format!("a batch of {} broke off: {error}", self.stream)))?;
         let report = report.ok_or_else(|| Error::Said(format!("no handler reads stream {}", self.stream)))?;
-        let failed = report.first_failure();
-        let done = failed.unwrap_or(records.len());
-        let reason = failed.map(|n| report.fates[n].clone());
-        for (record, fate) in records.iter().zip(report.fates) {
-            told(record, fate);
-        }
-        if let Some(last) = done.checked_sub(1).and_then(|n| records.get(n)) {
-            engine.set_checkpoint(&self.stream, &self.stream, last.seq).await?;
-            self.at = last.seq;
-            self.tries = 0;
-        }
-        if let Some(Fate::Failed(reason)) = reason {
-            self.tries += 1;
-            if self.tries >= TRIES {
-                return Err(StoreError::Unavailable(reason).into());
+        let mut failed = None;
+        let mut again = Vec::new();
+        for (record, fate) in records.into_iter().zip(report.fates) {
+            told(&record, fate.clone());
+            match fate {
+                // With it come those behind it: they have failed too.
+                Fate::Failed(reason) => {
+                    failed.get_or_insert(reason);
+                    again.push(record);
+                }
+                Fate::Applied | Fate::Duplicate | Fate::Ignored | Fate::Skipped | Fate::Parked => {
+                    self.open.remove(&record.seq);
+                }
             }
-            self.context.store.clock.sleep(Duration::from_millis(50 << self.tries)).await;
         }
-        Ok(true)
+        let lane = &mut self.lanes[place];
+        lane.busy = false;
+        again.into_iter().rev().for_each(|record| lane.waiting.push_front(record));
+        lane.tries = if failed.is_some() { lane.tries + 1 } else { 0 };
+        let given_up = failed.filter(|_| lane.tries >= TRIES);
+        if given_up.is_none() {
+            go_on(self)?;
+        }
+        self.note().await?;
+        match given_up {
+            Some(reason) => Err(StoreError::Unavailable(reason).into()),
+            None => Ok(true),
+        }
+    }
+
+    /// Moves the checkpoint to the last place before which everything is done.
+    async fn note(&mut self) -> Result<(), Error> {
+        let done = self.open.first().map_or(self.read, |first| first - 1);
+        if done > self.noted {
+            self.context.store.engine.set_checkpoint(&self.stream, &self.stream, done).await?;
+            self.noted = done;
+        }
+        Ok(())
+    }
+}
+
+/// Whose record it is, where that can be read: what keeps records in order among themselves.
+pub(crate) fn key_of(stream: &str, record: &[u8]) -> String {
+    if stream == webhook::STREAM {
+        return glimpse(record).key().unwrap_or_default().to_owned();
+    }
+    peek(record).1.unwrap_or_default()
+}
+
+fn lane_of(key: &str) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    // Less than the number of lanes.
+    (hasher.finish() % LANES as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_record_is_its_user() {
+        assert_eq!(key_of("memberships", br#"{"user_id":"u-1"}"#), "u-1");
+        assert_eq!(key_of("site-payments", br#"{"payment":{"user_id":"u-2"}}"#), "u-2");
+        assert_eq!(key_of("stripe", br#"{"id":"evt_1","data":{"object":{"customer":"cus_1"}}}"#), "cus_1");
+        assert_eq!(key_of("memberships", b"nonsense"), "");
     }
 }

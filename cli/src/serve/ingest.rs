@@ -3,14 +3,14 @@
 //! A record is whatever stands on a line, or in a place of an array: what cannot be read is taken too, and parked by the stream's handler with the reason,
 //! so that it is seen and not lost.
 
-use dues_events::wire::peek;
-use dues_events::wire::stripe::glimpse;
+use dues_processors::STREAMS;
 use dues_processors::api::Response;
-use dues_processors::{STREAMS, webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use serde_json::json;
 use serde_json::value::RawValue;
+
+use crate::stream_run::key_of;
 
 /// The most bytes and records of one request.
 pub(super) const LARGEST: usize = 4 * 1024 * 1024;
@@ -42,7 +42,7 @@ pub(super) async fn take(store: &Store<Embedded>, stream: &'static str, body: &[
     if count == 0 {
         return Ok(0);
     }
-    let records = records.into_iter().map(|record| (key(stream, record.as_bytes()), record.as_bytes().to_vec())).collect();
+    let records = records.into_iter().map(|record| (key_of(stream, record.as_bytes()), record.as_bytes().to_vec())).collect();
     match store.engine.append(stream, store.clock.now(), records).await {
         Ok(_) => Ok(count),
         Err(error) => {
@@ -70,14 +70,6 @@ fn split(body: &[u8]) -> Result<Vec<&str>, Response> {
     Ok(records.into_iter().map(RawValue::get).collect())
 }
 
-/// Whose record it is, where that can be read: what keeps records in order among themselves.
-fn key(stream: &str, record: &[u8]) -> String {
-    if stream == webhook::STREAM {
-        return glimpse(record).key().unwrap_or_default().to_owned();
-    }
-    peek(record).1.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,13 +82,5 @@ mod tests {
         assert_eq!(split(b"[]").unwrap(), [""; 0]);
         assert_eq!(split(b"[{}").unwrap_err().status, 400);
         assert_eq!(split(b"{}\n\xff").unwrap_err().body["error"]["message"], "the body is not UTF-8 from byte 3 on");
-    }
-
-    #[test]
-    fn the_key_of_a_record_is_its_user() {
-        assert_eq!(key("memberships", br#"{"user_id":"u-1"}"#), "u-1");
-        assert_eq!(key("site-payments", br#"{"payment":{"user_id":"u-2"}}"#), "u-2");
-        assert_eq!(key("stripe", br#"{"id":"evt_1","data":{"object":{"customer":"cus_1"}}}"#), "cus_1");
-        assert_eq!(key("memberships", b"nonsense"), "");
     }
 }

@@ -28,6 +28,9 @@ const FAR_BEHIND: Duration = Duration::from_secs(300);
 /// The writer's queue is full for newcomers before it is full: what is under way needs places too.
 const MOST_WAITING: usize = Embedded::MOST_WAITING / 4 * 3;
 
+/// So many times as many changes of the tables may wait for what follows from them as records of a stream: they wait while records come.
+const CHANGES_WAIT: u64 = 10;
+
 /// Why more work is not taken at the moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Busy {
@@ -120,11 +123,17 @@ impl Monitor {
 
     /// Whether a stream has enough to do as it is.
     pub(super) fn stream_is_busy(&self, stream: &str) -> Result<(), Busy> {
-        let records = self.with(|known| known.lags.get(stream).map_or(0, |lag| lag.records));
-        if records < self.most_backlog {
-            return Ok(());
+        let waiting = |stream: &str| self.with(|known| known.lags.get(stream).map_or(0, |lag| lag.records));
+        let (records, changes) = (waiting(stream), waiting(CHANGES));
+        let (most, most_changes) = (self.most_backlog, self.most_backlog * CHANGES_WAIT);
+        if records >= most {
+            return Err(Busy { why: format!("{records} records of {stream} wait to be processed, the most is {most}"), retry_after: 5 });
         }
-        Err(Busy { why: format!("{records} records of {stream} wait to be processed, the most is {}", self.most_backlog), retry_after: 5 })
+        if changes >= most_changes {
+            let why = format!("{changes} changes of the tables wait for what follows from them, the most is {most_changes}");
+            return Err(Busy { why, retry_after: 5 });
+        }
+        Ok(())
     }
 
     /// Whether records of any stream wait to be processed.

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::app::App;
 use super::monitor::Monitor;
 use super::told;
-use crate::feeder_run::feed;
+use crate::feeder_run::feed_while;
 use crate::outgoing::LocalStreams;
 use crate::output::Error;
 use crate::projector_run::project_while;
@@ -47,7 +47,7 @@ pub(super) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<
         tasks.spawn(lane.run());
     }
     tasks.spawn(keep_projecting(app.store.clone(), app.monitor.clone(), stopping.clone()));
-    tasks.spawn(keep_feeding(app.store.clone(), stopping.clone()));
+    tasks.spawn(keep_feeding(app.store.clone(), app.monitor.clone(), stopping.clone()));
     tasks.spawn(copy_back(app.store.clone(), stopping.clone()));
     let (monitor, stopping) = (app.monitor.clone(), stopping.clone());
     tasks.spawn(async move { monitor.watch(stopping).await });
@@ -67,23 +67,27 @@ async fn keep_projecting(store: Store<Embedded>, monitor: Arc<Monitor>, mut stop
             Ok(()) => monitor.recovered(CHANGES),
             Err(error) => monitor.trouble(CHANGES, error),
         }
-        // Records that wait go first: what follows from them can come later.
-        let look = if monitor.records_wait() { (store.clock.uptime() - begun) * RESPITE } else { LOOK };
-        rest(&store, "what follows from changes", projected, look, &mut stopping).await;
+        rest(&store, "what follows from changes", projected, look(&store, &monitor, begun), &mut stopping).await;
     }
 }
 
+/// How long whoever follows the changes rests, who began then: records that wait go first, what follows from them can come later.
+fn look(store: &Store<Embedded>, monitor: &Monitor, begun: Duration) -> Duration {
+    if monitor.records_wait() { (store.clock.uptime() - begun) * RESPITE } else { LOOK }
+}
+
 /// Tells others of the changes of the tables, until the program stops.
-async fn keep_feeding(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+async fn keep_feeding(store: Store<Embedded>, monitor: Arc<Monitor>, mut stopping: watch::Receiver<bool>) {
     let streams = LocalStreams::new(store.engine.clone());
     let mut tidied = None;
     while !*stopping.borrow() {
-        let mut fed = feed(&store).await;
+        let begun = store.clock.uptime();
+        let mut fed = feed_while(&store, CHANGES_BATCH, |_| !*stopping.borrow() && !monitor.records_wait()).await;
         if fed.is_ok() && tidied.is_none_or(|at| store.clock.uptime() - at >= TIDY) {
             fed = streams.tidy().await;
             tidied = Some(store.clock.uptime());
         }
-        rest(&store, "telling others of changes", fed, LOOK, &mut stopping).await;
+        rest(&store, "telling others of changes", fed, look(&store, &monitor, begun), &mut stopping).await;
     }
 }
 
@@ -158,7 +162,10 @@ impl Lane {
                 self.pause(LOOK).await;
             }
         }
-        Ok(())
+        let mut counts = Counts::default();
+        let finished = run.finish(|_, fate| counts.count(&fate)).await;
+        self.monitor.went(self.stream, &counts);
+        finished
     }
 
     /// Waits so long, or until something was appended or the program stops.
