@@ -8,6 +8,7 @@ use dues_processors::{OUTGOING, STREAMS};
 use std::convert::Infallible;
 use std::path::PathBuf;
 
+use crate::log::Wanted;
 use crate::serve::Timetable;
 
 /// Collects membership dues: facts stream in, one state machine applies them, every state can be explained.
@@ -17,6 +18,10 @@ pub(crate) struct Args {
     /// The folder that holds everything.
     #[arg(long, global = true, env = "DUES_DATA", default_value = "dues-data", value_name = "DIR")]
     pub(crate) data: PathBuf,
+    /// How much the log on standard error tells: off, error, warn, info, debug or trace; parts of the program can have their own, as in
+    /// info,dues_store=debug. Usual is info for serve, and error otherwise.
+    #[arg(long, global = true, env = "DUES_LOG", value_name = "LEVEL", default_value = "", hide_default_value = true, value_parser = read_log)]
+    pub(crate) log: Wanted,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -594,6 +599,10 @@ pub(crate) struct Serve {
     /// How long a lock outlives its holder.
     #[arg(long, env = "DUES_LOCK_LEASE_SECONDS", hide = true, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) lease: u64,
+}
+
+fn read_log(text: &str) -> Result<Wanted, String> {
+    Wanted::parse(text)
 }
 
 fn read_timetable(text: &str) -> Result<Timetable, String> {

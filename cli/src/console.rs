@@ -106,7 +106,7 @@ impl Console {
             Ok(Answer::Elsewhere(path)) => redirect(&path),
             // The cause is for whoever runs the program; ids are in it, payloads are not.
             Err(error) => {
-                eprintln!("console {}: {error}", asked.path);
+                tracing::warn!(path = asked.path, %error, "a page of the console could not be made");
                 page::failed(&error).response(0)
             }
         }

@@ -60,13 +60,16 @@ pub(crate) async fn run_by(clock: SharedClock, data: &Path, args: &Serve) -> Res
     let mut tasks = streams::start(&app, &stopping)?;
     let lock = LockArgs { no_wait: false, lease: args.lease };
     tasks.spawn(jobs::run(app.clone(), args.schedule.clone(), lock, stopping.clone()));
-    output::text(&format!("listening on http://{}", listener.local_addr()?))?;
+    let address = listener.local_addr()?;
+    tracing::info!(%address, data = %data.display(), token = app.asks_for_token(), version = env!("CARGO_PKG_VERSION"), "listening");
+    output::text(&format!("listening on http://{address}"))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
     tokio::select! {
         () = accept(&listener, &app, &room, &stopping) => {}
         () = signals.any() => {}
     }
     drop(listener);
+    tracing::info!("stopping: requests and batches that are under way end");
     stop.send_replace(true);
     let finished = async {
         // Each connection has a place, and so has each request that outlives its connection.
@@ -75,9 +78,10 @@ pub(crate) async fn run_by(clock: SharedClock, data: &Path, args: &Serve) -> Res
     };
     tokio::select! {
         () = finished => {}
-        () = app.store.clock.sleep(GRACE) => eprintln!("some requests did not end in time"),
-        () = signals.any() => eprintln!("stopped without waiting for requests that are under way"),
+        () = app.store.clock.sleep(GRACE) => tracing::warn!("some requests did not end in time"),
+        () = signals.any() => tracing::warn!("stopped without waiting for requests that are under way"),
     }
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -90,13 +94,13 @@ async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, s
     // The room is never closed.
     while let Ok(place) = room.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((client, _)) => {
+            Ok((client, address)) => {
                 // Answers are small and whole: none waits for another. A client that is gone already is found out later.
                 let _ = client.set_nodelay(true);
-                drop(tokio::spawn(serve(client, app.clone(), place, stopping.clone())));
+                drop(tokio::spawn(serve(client, address.ip(), app.clone(), place, stopping.clone())));
             }
             Err(error) => {
-                eprintln!("a connection could not be accepted: {error}");
+                tracing::warn!(%error, "a connection could not be accepted");
                 app.store.clock.sleep(PAUSE).await;
             }
         }
@@ -104,14 +108,14 @@ async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, s
 }
 
 /// Answers one client until it goes, or until the program stops and its request is answered.
-async fn serve(client: TcpStream, app: Arc<App>, place: OwnedSemaphorePermit, mut stopping: watch::Receiver<bool>) {
+async fn serve(client: TcpStream, from: IpAddr, app: Arc<App>, place: OwnedSemaphorePermit, mut stopping: watch::Receiver<bool>) {
     let place = Arc::new(place);
     let service = service_fn(|request| {
         let (app, place) = (app.clone(), place.clone());
         // A task of its own: a client that goes away does not cut a command short and leave its lock behind.
         tokio::spawn(async move {
             let _place = place;
-            app.answer(request).await
+            app.answer(request, from).await
         })
     });
     let connection =

@@ -30,6 +30,8 @@ mod explain;
 mod happy;
 #[path = "program/kill.rs"]
 mod kill;
+#[path = "program/logged.rs"]
+mod logged;
 #[path = "program/members.rs"]
 mod members;
 #[path = "program/moved.rs"]

@@ -12,6 +12,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,7 @@ impl App {
     pub(super) fn new(store: Store<Embedded>, args: &Serve, door: Door, stopping: &watch::Receiver<bool>) -> Result<Self, Error> {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
-            eprintln!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
+            tracing::warn!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
         }
         // A request does not wait for a lock: it is answered with 409.
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
@@ -77,21 +78,26 @@ impl App {
         Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document, console })
     }
 
+    /// Whether requests have to carry a token.
+    pub(super) fn asks_for_token(&self) -> bool {
+        matches!(self.door, Door::Token(_))
+    }
+
     /// What tells of new records on the streams.
     pub(super) fn appended(&self) -> watch::Receiver<()> {
         self.appended.subscribe()
     }
 
     /// Answers a request, and remembers how.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(super) async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Answer {
         let begun = self.store.clock.uptime();
         let (route, method) = (template(request.uri().path()), known(request.method()));
-        let answer = self.find_answer(request).await;
+        let answer = self.find_answer(request, from).await;
         self.monitor.answered(route, method, answer.status().as_u16(), self.store.clock.uptime() - begun);
         answer
     }
 
-    async fn find_answer(&self, request: Request<Incoming>) -> Answer {
+    async fn find_answer(&self, request: Request<Incoming>, from: IpAddr) -> Answer {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
         if path == HEALTH {
@@ -101,6 +107,9 @@ impl App {
         if path != webhook::PATH
             && let Err(refused) = self.door.let_in(&head.headers)
         {
+            // Nothing of what was given in a token's place.
+            let (code, method, route) = (refused.body["error"]["code"].as_str(), known(&head.method), template(path));
+            tracing::warn!(%from, method, route, status = refused.status, code, "refused at the door");
             return closing(written(refused));
         }
         if console::owns(path) {
@@ -164,6 +173,8 @@ impl App {
         };
         written(match ingest::take(&self.store, stream, &body).await {
             Ok(count) => {
+                // Thousands of records a second come this way: not a line for each request.
+                tracing::debug!(stream, records = count, "taken");
                 self.monitor.came(stream, count);
                 self.appended.send_replace(());
                 ingest::taken(stream, count)

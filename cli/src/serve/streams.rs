@@ -69,7 +69,7 @@ async fn keep_projecting(store: Store<Embedded>, monitor: Arc<Monitor>, mut stop
         }
         // Records that wait go first: what follows from them can come later.
         let look = if monitor.records_wait() { (store.clock.uptime() - begun) * RESPITE } else { LOOK };
-        rest(&store, "what follows from changes", projected, look, &mut stopping).await;
+        rest(&store, if projected.is_ok() { look } else { PAUSE }, &mut stopping).await;
     }
 }
 
@@ -83,19 +83,15 @@ async fn keep_feeding(store: Store<Embedded>, mut stopping: watch::Receiver<bool
             fed = streams.tidy().await;
             tidied = Some(store.clock.uptime());
         }
-        rest(&store, "telling others of changes", fed, LOOK, &mut stopping).await;
+        if let Err(error) = &fed {
+            tracing::warn!(%error, "others could not be told of changes: trying again, nothing is lost");
+        }
+        rest(&store, if fed.is_ok() { LOOK } else { PAUSE }, &mut stopping).await;
     }
 }
 
-/// Waits before the next look, longer when something went wrong.
-async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, look: Duration, stopping: &mut watch::Receiver<bool>) {
-    let pause = match done {
-        Ok(()) => look,
-        Err(error) => {
-            eprintln!("{what}: {error}; trying again soon, nothing is lost");
-            PAUSE
-        }
-    };
+/// Waits before the next look, unless the program stops.
+async fn rest(store: &Store<Embedded>, pause: Duration, stopping: &mut watch::Receiver<bool>) {
     tokio::select! {
         () = store.clock.sleep(pause) => {}
         () = told(stopping) => {}
@@ -128,7 +124,6 @@ impl Lane {
     async fn run(mut self) {
         while !*self.stopping.borrow() {
             let Err(error) = self.follow().await else { return };
-            eprintln!("stream {}: {error}; trying again soon, nothing is lost", self.stream);
             self.monitor.trouble(self.stream, &error);
             self.pause(PAUSE).await;
         }
@@ -146,6 +141,10 @@ impl Lane {
             }
             let mut counts = Counts::default();
             let more = run.step(|record| format!("seq {}", record.seq), |_, fate| counts.count(&fate)).await?;
+            if more {
+                let Counts { applied, duplicate, ignored, skipped, parked, failed } = counts;
+                tracing::debug!(stream = self.stream, applied, duplicate, ignored, skipped, parked, failed, "batch");
+            }
             self.monitor.went(self.stream, &counts);
             self.monitor.recovered(self.stream);
             worked |= more;
