@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use dues_events::usage::details;
 use dues_events::{Item, Time};
 use dues_processors::webhook::Secrets;
@@ -100,7 +101,26 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Measure settlements per second against plain SQLite writing the same rows.
     Bench(Bench),
+    /// Print what a shell needs to complete commands and options.
+    Completions(Completions),
 }
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = INSTALLING)]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+const INSTALLING: &str = "Examples:
+  dues completions bash > ~/.local/share/bash-completion/completions/dues
+  dues completions zsh > ~/.zfunc/_dues              with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  dues completions fish > ~/.config/fish/completions/dues.fish
+  dues completions elvish > ~/.config/elvish/lib/dues.elv    and `use dues` in ~/.config/elvish/rc.elv
+  dues completions powershell | Out-String | Invoke-Expression    in the file that $PROFILE names
+
+A new shell has them. For the one that is open: source <(dues completions bash), or the same with zsh.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {

@@ -7,6 +7,7 @@ mod backup;
 mod bench;
 mod clock;
 mod collect;
+mod completions;
 mod console;
 mod demo;
 mod explain;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
             Command::Usage(usage) => usage::run(&args.data, &usage.command).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
+            Command::Completions(completions) => completions::run(&completions),
         }
     });
     match result {

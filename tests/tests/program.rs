@@ -18,6 +18,8 @@ mod browser;
 mod caught_up;
 #[path = "program/collect.rs"]
 mod collect;
+#[path = "program/completions.rs"]
+mod completions;
 #[path = "program/console.rs"]
 mod console;
 #[path = "program/crowd.rs"]
