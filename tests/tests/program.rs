@@ -26,6 +26,8 @@ mod console;
 mod crowd;
 #[path = "program/entitled.rs"]
 mod entitled;
+#[path = "program/exits.rs"]
+mod exits;
 #[path = "program/explain.rs"]
 mod explain;
 #[path = "program/happy.rs"]
