@@ -12,7 +12,10 @@ mod monitor;
 mod only;
 mod openapi;
 mod schedule;
+mod session;
+mod sign_in;
 mod streams;
+mod tries;
 
 use dues_store::{SharedClock, Store, SystemClock};
 use hyper::server::conn::http1;

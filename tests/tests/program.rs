@@ -60,6 +60,8 @@ mod serve;
 mod service;
 #[path = "program/serving.rs"]
 mod serving;
+#[path = "program/signed_in.rs"]
+mod signed_in;
 #[path = "program/stand_in.rs"]
 mod stand_in;
 #[path = "program/storm.rs"]
