@@ -83,7 +83,7 @@ fn refused(visit: &Visit) -> Result<(), Error> {
             Err(Error::Said("nothing was debited: the cancellation that was asked for is due, and the record is CANCELLED now".into()))
         }
         Some(Outcome::InDoubt(reason)) => {
-            eprintln!("the debit's answer is not known yet, and is found out by the next run: {reason}");
+            output::say(&format!("the debit's answer is not known yet, and is found out by the next run: {reason}"));
             Ok(())
         }
         Some(Outcome::Sent | Outcome::Collected | Outcome::Free | Outcome::PauseExpired | Outcome::PauseEnding) | None => Ok(()),

@@ -58,7 +58,7 @@ pub(crate) async fn run(data: &Path, args: &Bench) -> Result<(), Error> {
 /// How many debits a second: lock, records, attempt, next record, the sandbox's books, answer, release; every write awaited.
 async fn measure_collections(folder: &Path, members: u32, quiet: bool) -> Result<f64, Error> {
     if !quiet {
-        eprintln!("collecting from {} members", output::grouped(members.into()));
+        output::say(&format!("collecting from {} members", output::grouped(members.into())));
     }
     // The first is a holiday: banks open on the second.
     let clock = Simulated::at(workload::joined() + chrono::TimeDelta::hours(32));
@@ -96,7 +96,7 @@ async fn measure(folder: &Path, events: u32, rows_before: u32, quiet: bool) -> R
     let file = folder.join("dues.db");
     let say = |text: String| {
         if !quiet {
-            eprintln!("{text}")
+            output::say(&text);
         }
     };
     say(format!("filling a store with {} records", output::grouped(u64::from(rows_before) + u64::from(events))));

@@ -35,32 +35,35 @@ pub(crate) async fn run(data: &Path, args: &Collect) -> Result<(), Error> {
         ProcessArg::Pause => Process::Pause,
     };
     let bar = output::progress_of("members", 0);
-    let (collected, told) = collect_all(&collector, process, &args.lock, |job, users| {
+    let shown = |job: Option<&Progress>, users| {
         if let Some(job) = job {
             bar.set_length(job.queued);
         }
         bar.set_position(users);
-    })
-    .await?;
+    };
+    let waits = |members| args.lock.say(&format!("{members} members are"));
+    let (collected, told) = collect_all(&collector, process, &args.lock, shown, waits).await?;
     bar.finish_and_clear();
     let reported = report(args, &collected, told.as_ref());
     catch_up(&store).await?;
     reported
 }
 
-/// A whole run: the made-up network's news first, where that collects; then the job and its workers; then whom others were working on.
+/// A whole run: the made-up network's news first, where that collects; then the job and its workers; then whom others were working on, after saying
+/// how many they are.
 pub(crate) async fn collect_all(
     collector: &Collector<Embedded, AnyGateway>,
     process: Process,
     lock: &LockArgs,
     told: impl FnMut(Option<&Progress>, u64),
+    waits: impl Fn(usize),
 ) -> Result<(Collected, Option<Counts>), Error> {
     let news = match &collector.gateway {
         AnyGateway::Http(_) => None,
         AnyGateway::Sandbox(network) => Some(sandbox::deliver(&collector.store, network).await?),
     };
     let mut collected = collect(collector, process, told).await?;
-    wait_for_locked(collector, &mut collected, lock).await;
+    wait_for_locked(collector, &mut collected, lock, waits).await;
     Ok((collected, news))
 }
 
@@ -120,14 +123,19 @@ pub(crate) async fn collect<G: Gateway>(
 }
 
 /// Tries those again that another worker had, until it is done with them, or its lease has passed and it must be dead.
-async fn wait_for_locked<G: Gateway>(collector: &Collector<Embedded, G>, collected: &mut Collected, args: &LockArgs) {
+async fn wait_for_locked<G: Gateway>(
+    collector: &Collector<Embedded, G>,
+    collected: &mut Collected,
+    args: &LockArgs,
+    waits: impl Fn(usize),
+) {
     for look in 0..args.looks() {
         let locked = std::mem::take(&mut collected.locked);
         if locked.is_empty() {
             return;
         }
         if look == 0 {
-            args.say(&format!("{} members are", locked.len()));
+            waits(locked.len());
         }
         collector.store.clock.sleep(AGAIN).await;
         collected.tally.locked -= locked.len() as u64;

@@ -15,6 +15,7 @@ mod page;
 mod parked;
 mod query;
 mod search;
+mod sign_in;
 mod states;
 mod sums;
 mod watch;
@@ -34,9 +35,12 @@ use std::sync::Arc;
 use crate::gateway::AnyGateway;
 use crate::output::Error;
 use crate::settings;
+pub(crate) use html::segment;
 pub(crate) use live::Body;
-use page::{Page, answer_with, redirect};
-use query::Query;
+pub(crate) use page::redirect;
+use page::{Page, answer_with};
+pub(crate) use query::Query;
+pub(crate) use sign_in::{SIGN_IN, SIGN_OUT, sign_in};
 use watch::{Snapshot, Watch};
 
 /// After so much silence the console shows the last day on which something happened, and says so, instead of an empty today.
@@ -57,11 +61,18 @@ pub(crate) struct Asked<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
+    /// With a cookie, which it can give back.
+    pub(crate) signed_in: bool,
 }
 
 /// Whether a path is the console's.
 pub(crate) fn owns(path: &str) -> bool {
     matches!(path, "/" | "/console" | "/events") || path.starts_with("/console/")
+}
+
+/// Whether a path is of what the sign-in page is made of.
+pub(crate) fn is_public(path: &str) -> bool {
+    matches!(path, "/console/console.css" | "/console/icon.svg")
 }
 
 impl Console {
@@ -102,12 +113,12 @@ impl Console {
             _ => Ok(Answer::Page(page::missing("There is no such page."))),
         };
         match page {
-            Ok(Answer::Page(page)) => page.response(self.watch.latest().parked()),
+            Ok(Answer::Page(page)) => page.response(self.watch.latest().parked(), asked.signed_in),
             Ok(Answer::Elsewhere(path)) => redirect(&path),
             // The cause is for whoever runs the program; ids are in it, payloads are not.
             Err(error) => {
-                eprintln!("console {}: {error}", asked.path);
-                page::failed(&error).response(0)
+                tracing::warn!(path = asked.path, %error, "a page of the console could not be made");
+                page::failed(&error).response(0, asked.signed_in)
             }
         }
     }

@@ -36,6 +36,7 @@ use crate::args::{Args, Command, Demo};
 use crate::clock::Simulated;
 use crate::collect::collect;
 use crate::follow::catch_up;
+use crate::log::{self, Wanted};
 use crate::outgoing::LocalStreams;
 use crate::output::{self, Error};
 use crate::serve;
@@ -61,7 +62,7 @@ const STRIPE: i64 = 13 * 60;
 const APPS: i64 = 18 * 60;
 const PAUSE: i64 = 22 * 60;
 
-pub(crate) async fn run(data: &Path, args: &Demo) -> Result<(), Error> {
+pub(crate) async fn run(data: &Path, args: &Demo, wanted: &Wanted) -> Result<(), Error> {
     let folder = fresh_folder(data)?;
     let start = Instant::now();
     let year = Year::lived(&folder, args.members, args.months, args.seed).await?;
@@ -73,6 +74,7 @@ pub(crate) async fn run(data: &Path, args: &Demo) -> Result<(), Error> {
     }
     let end = year.context.store.clock.now();
     drop(year);
+    log::begin_serving(wanted);
     serve(&folder, args.port, end).await
 }
 

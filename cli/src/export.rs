@@ -68,7 +68,7 @@ pub(crate) async fn export(data: &Path, args: &Export) -> Result<(), Error> {
     bar.finish_and_clear();
     let told = format!("{} rows exported", output::grouped(rows));
     match (to_stdout, args.json) {
-        (true, _) => eprintln!("{told}"),
+        (true, _) => output::say(&told),
         (false, true) => output::json(&json!({"rows": rows}))?,
         (false, false) => output::text(&told)?,
     }

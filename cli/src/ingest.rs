@@ -31,7 +31,7 @@ pub(crate) async fn run(data: &Path, args: &Ingest) -> Result<(), Error> {
     let context = Context { hold: TimeDelta::zero(), parallel: CHUNK, read_models: settings::read_models()?, ..Context::new(store) };
     let left_over = finish_backlog(&context, &args.stream).await?;
     if left_over > 0 {
-        eprintln!("finished {} records that an earlier run had left on {}", output::grouped(left_over), args.stream);
+        output::say(&format!("finished {} records that an earlier run had left on {}", output::grouped(left_over), args.stream));
     }
     let tally = Tally::default();
     let (chunks, queue) = mpsc::channel(4);
@@ -44,7 +44,7 @@ pub(crate) async fn run(data: &Path, args: &Ingest) -> Result<(), Error> {
     let released = tally.release(&context, &args.stream).await?;
     bar.finish_and_clear();
     if released > 0 {
-        eprintln!("{} records of earlier runs had waited for these, and went through", output::grouped(released));
+        output::say(&format!("{} records of earlier runs had waited for these, and went through", output::grouped(released)));
     }
     let reported = report(args, &tally);
     catch_up(&context.store).await?;

@@ -7,6 +7,7 @@ mod backup;
 mod bench;
 mod clock;
 mod collect;
+mod completions;
 mod console;
 mod demo;
 mod explain;
@@ -16,6 +17,7 @@ mod follow;
 mod gateway;
 mod history;
 mod ingest;
+mod log;
 mod memory;
 mod notify;
 mod outgoing;
@@ -39,6 +41,8 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use dues_processors::collections::commands::Command as Action;
+use log::Wanted;
+use tracing::level_filters::LevelFilter;
 
 /// Rows are allocated by the handlers' threads and freed by the writer's: the system's allocator makes them wait for one another.
 #[global_allocator]
@@ -49,13 +53,19 @@ const WORKERS: usize = 4;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if matches!(args.command, Command::Serve(_)) {
+        log::begin_serving(&args.log);
+    } else if !matches!(args.command, Command::Demo(_)) || args.log != Wanted::default() {
+        // What a command that runs once has to say, it says itself. A demo's log begins with its console, unless somebody asks for more.
+        log::begin(&args.log, LevelFilter::ERROR);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return output::failed(&error.into()),
     };
     let result = runtime.block_on(async {
         match args.command {
-            Command::Demo(demo) => demo::run(&args.data, &demo).await,
+            Command::Demo(demo) => demo::run(&args.data, &demo, &args.log).await,
             Command::Ingest(ingest) => ingest::run(&args.data, &ingest).await,
             Command::Show(show) => show::run(&args.data, &show).await,
             Command::History(history) => history::run(&args.data, &history).await,
@@ -79,6 +89,7 @@ fn main() -> ExitCode {
             Command::Usage(usage) => usage::run(&args.data, &usage.command).await,
             Command::Serve(serve) => serve::run(&args.data, &serve).await,
             Command::Bench(bench) => bench::run(&args.data, &bench).await,
+            Command::Completions(completions) => completions::run(&completions),
         }
     });
     match result {

@@ -4,10 +4,11 @@ use comfy_table::{ContentArrangement, Table, presets};
 use dues_events::record::Record;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError, SystemClock};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal as _, Write as _};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 pub(crate) use dues_processors::api::record_json;
 
@@ -19,20 +20,20 @@ pub(crate) enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{doing}: {cause}")]
-    Io { doing: String, cause: std::io::Error },
+    Io { doing: String, cause: io::Error },
     #[error(transparent)]
-    Bare(#[from] std::io::Error),
+    Bare(#[from] io::Error),
 }
 
 /// Tells of a failure, and gives the exit code.
 pub(crate) fn failed(error: &Error) -> ExitCode {
     // A reader that went away (`dues … | head`) is not worth a message.
     if let Error::Bare(cause) = error
-        && cause.kind() == std::io::ErrorKind::BrokenPipe
+        && cause.kind() == io::ErrorKind::BrokenPipe
     {
         return ExitCode::SUCCESS;
     }
-    let _ = writeln!(std::io::stderr(), "dues: {error}");
+    say(&format!("dues: {error}"));
     ExitCode::FAILURE
 }
 
@@ -53,12 +54,37 @@ pub(crate) fn open_existing(data: &Path) -> Result<Store<Embedded>, Error> {
 
 /// Prints a line of JSON.
 pub(crate) fn json(value: &serde_json::Value) -> Result<(), Error> {
-    Ok(writeln!(std::io::stdout(), "{value}")?)
+    Ok(writeln!(io::stdout(), "{value}")?)
 }
 
 /// Prints text.
 pub(crate) fn text(text: &str) -> Result<(), Error> {
-    Ok(writeln!(std::io::stdout(), "{text}")?)
+    Ok(writeln!(io::stdout(), "{text}")?)
+}
+
+/// All bars that are shown: whoever writes on standard error has them out of the way for that long.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+
+/// Standard error, also while a bar is shown there.
+pub(crate) struct Paper;
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        BARS.suspend(|| io::stderr().write_all(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Says something to people, beside what the command prints. Whether anybody listens is their affair.
+pub(crate) fn say(text: &str) {
+    let _ = Paper.write_all(format!("{text}\n").as_bytes());
 }
 
 /// A table with these headings.
@@ -70,38 +96,37 @@ pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
 
 /// A progress bar on standard error, when that is a terminal: of bytes when their number is known.
 pub(crate) fn progress(length: Option<u64>) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let (bar, template) = match length {
         Some(length) => (ProgressBar::new(length), "{bar:30} {bytes}/{total_bytes} {msg} {eta}"),
         None => (ProgressBar::new_spinner(), "{spinner} {bytes} {msg}"),
     };
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    shown(bar, template)
 }
 
 /// A progress bar on standard error, when that is a terminal, of so many things; their number may become known on the way.
 pub(crate) fn progress_of(things: &str, count: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    match ProgressStyle::with_template(&format!("{{bar:30}} {{human_pos}}/{{human_len}} {things} {{per_sec}} {{eta}}")) {
-        Ok(style) => ProgressBar::new(count).with_style(style),
-        Err(_) => ProgressBar::new(count),
-    }
+    shown(ProgressBar::new(count), &format!("{{bar:30}} {{human_pos}}/{{human_len}} {things} {{per_sec}} {{eta}}"))
 }
 
 /// A counter of things on standard error, when that is a terminal: nobody knows how many there will be.
 pub(crate) fn spinner(things: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    match ProgressStyle::with_template(&format!("{{spinner}} {{human_pos}} {things} {{per_sec}}")) {
-        Ok(style) => ProgressBar::new_spinner().with_style(style),
-        Err(_) => ProgressBar::new_spinner(),
+    shown(ProgressBar::new_spinner(), &format!("{{spinner}} {{human_pos}} {things} {{per_sec}}"))
+}
+
+fn shown(bar: ProgressBar, template: &str) -> ProgressBar {
+    let bar = BARS.add(bar);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }
 

@@ -5,7 +5,7 @@ use dues_store::lock::HEARTBEAT;
 use std::time::Duration;
 
 use crate::args::LockArgs;
-use crate::output::Error;
+use crate::output::{self, Error};
 
 /// How long to wait before another look.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
@@ -26,9 +26,9 @@ impl LockArgs {
         if self.no_wait { 0 } else { self.lease / AGAIN.as_secs() + 2 }
     }
 
-    /// Says that there is something to wait for.
+    /// Says to people that there is something to wait for.
     pub(crate) fn say(&self, who: &str) {
-        eprintln!("{who} with another worker: waiting for it, {} s at the most (--no-wait does not)", self.looks());
+        output::say(&format!("{who} with another worker: waiting for it, {} s at the most (--no-wait does not)", self.looks()));
     }
 }
 

@@ -12,18 +12,23 @@ mod monitor;
 mod only;
 mod openapi;
 mod schedule;
+mod session;
+mod sign_in;
 mod streams;
+mod tries;
 
 use dues_store::{SharedClock, Store, SystemClock};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::future::Future;
 use std::net::IpAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::args::{LockArgs, Serve};
@@ -34,6 +39,8 @@ use guard::Door;
 use only::Only;
 pub(crate) use schedule::Timetable;
 
+/// How many threads answer requests.
+const ANSWERING: usize = 2;
 /// How many connections there are at once; more wait to be accepted.
 const MOST: u32 = 256;
 /// How long a client may take over the head of a request, and how long a connection may lie idle.
@@ -56,17 +63,21 @@ pub(crate) async fn run_by(clock: SharedClock, data: &Path, args: &Serve) -> Res
     let store = Store { clock, ..output::open(data)? };
     let _only = Only::take(data)?;
     let app = Arc::new(App::new(store, args, door, &stopping)?);
-    let listener = listen(host, args.port).await?;
+    let answering = Answering::new()?;
+    let listener = answering.run(listen(host, args.port)).await??;
     let mut tasks = streams::start(&app, &stopping)?;
     let lock = LockArgs { no_wait: false, lease: args.lease };
     tasks.spawn(jobs::run(app.clone(), args.schedule.clone(), lock, stopping.clone()));
-    output::text(&format!("listening on http://{}", listener.local_addr()?))?;
+    let address = listener.local_addr()?;
+    tracing::info!(%address, data = %data.display(), token = app.asks_for_token(), version = env!("CARGO_PKG_VERSION"), "listening");
+    output::text(&format!("listening on http://{address}"))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
+    let accepting = answering.run(accept(listener, app.clone(), room.clone(), stopping.clone()));
     tokio::select! {
-        () = accept(&listener, &app, &room, &stopping) => {}
+        ended = accepting => ended?,
         () = signals.any() => {}
     }
-    drop(listener);
+    tracing::info!("stopping: requests and batches that are under way end");
     stop.send_replace(true);
     let finished = async {
         // Each connection has a place, and so has each request that outlives its connection.
@@ -75,9 +86,10 @@ pub(crate) async fn run_by(clock: SharedClock, data: &Path, args: &Serve) -> Res
     };
     tokio::select! {
         () = finished => {}
-        () = app.store.clock.sleep(GRACE) => eprintln!("some requests did not end in time"),
-        () = signals.any() => eprintln!("stopped without waiting for requests that are under way"),
+        () = app.store.clock.sleep(GRACE) => tracing::warn!("some requests did not end in time"),
+        () = signals.any() => tracing::warn!("stopped without waiting for requests that are under way"),
     }
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -85,18 +97,50 @@ async fn listen(host: IpAddr, port: u16) -> Result<TcpListener, Error> {
     TcpListener::bind((host, port)).await.map_err(|cause| Error::Io { doing: format!("listen on {host} port {port}"), cause })
 }
 
-/// Lets connections in, for ever. Each is a task of its own: a slow or broken client keeps nobody waiting.
-async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, stopping: &watch::Receiver<bool>) {
+/// Threads that only answer requests. Those of the handlers compute for milliseconds at a time, and a request that waits for one of them to be done waits
+/// longer than for the disk; the system gives threads that ask for little their turn at once.
+struct Answering(Option<Runtime>);
+
+impl Answering {
+    fn new() -> Result<Self, Error> {
+        let runtime = Builder::new_multi_thread().worker_threads(ANSWERING).thread_name("dues-http").enable_all().build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// Has them do something.
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, Error> {
+        let Some(runtime) = &self.0 else { return Err(Error::Said("the server has stopped".to_owned())) };
+        runtime.spawn(work).await.map_err(|error| Error::Said(format!("the server broke off: {error}")))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // Whatever is still under way had its time; nobody may wait here, in the midst of other tasks.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+/// Lets connections in until the program stops. Each is a task of its own: a slow or broken client keeps nobody waiting.
+async fn accept(listener: TcpListener, app: Arc<App>, room: Arc<Semaphore>, mut stopping: watch::Receiver<bool>) {
+    let connections = stopping.clone();
+    tokio::select! {
+        () = accept_all(&listener, &app, &room, &connections) => {}
+        () = told(&mut stopping) => {}
+    }
+}
+
+async fn accept_all(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, stopping: &watch::Receiver<bool>) {
     // The room is never closed.
     while let Ok(place) = room.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((client, _)) => {
+            Ok((client, address)) => {
                 // Answers are small and whole: none waits for another. A client that is gone already is found out later.
                 let _ = client.set_nodelay(true);
-                drop(tokio::spawn(serve(client, app.clone(), place, stopping.clone())));
+                drop(tokio::spawn(serve(client, address.ip(), app.clone(), place, stopping.clone())));
             }
             Err(error) => {
-                eprintln!("a connection could not be accepted: {error}");
+                tracing::warn!(%error, "a connection could not be accepted");
                 app.store.clock.sleep(PAUSE).await;
             }
         }
@@ -104,14 +148,14 @@ async fn accept(listener: &TcpListener, app: &Arc<App>, room: &Arc<Semaphore>, s
 }
 
 /// Answers one client until it goes, or until the program stops and its request is answered.
-async fn serve(client: TcpStream, app: Arc<App>, place: OwnedSemaphorePermit, mut stopping: watch::Receiver<bool>) {
+async fn serve(client: TcpStream, from: IpAddr, app: Arc<App>, place: OwnedSemaphorePermit, mut stopping: watch::Receiver<bool>) {
     let place = Arc::new(place);
     let service = service_fn(|request| {
         let (app, place) = (app.clone(), place.clone());
         // A task of its own: a client that goes away does not cut a command short and leave its lock behind.
         tokio::spawn(async move {
             let _place = place;
-            app.answer(request).await
+            app.answer(request, from).await
         })
     });
     let connection =

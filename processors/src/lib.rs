@@ -16,6 +16,7 @@ pub mod groups;
 pub mod inbox;
 pub mod kinesis;
 pub mod kinesis_feeder;
+pub mod log;
 pub mod memberships;
 pub mod notifier;
 pub mod outbox;

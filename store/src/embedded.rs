@@ -42,6 +42,9 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 const ROW: &str = "row";
 const SORT: &str = "sort";
 
+/// The log is long when it has three quarters of the pages after which the writer copies it back.
+const LONG_LOG: i64 = 12 * 1024;
+
 /// Durable when acknowledged. The log is copied back every 64 MB, so that pages which change often are copied once.
 pub const WRITER_SETTINGS: &str =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 16384;";
@@ -137,12 +140,15 @@ impl Embedded {
     }
 
     /// Copies the log back into the file beside the writer, which does so itself once the log is long, and then has little left to copy: whoever waits
-    /// for an acknowledgement waits for that too. It takes as long as the disk does.
+    /// for an acknowledgement waits for that too. It takes as long as the disk does. Tells whether the log has become so long that the writer will soon
+    /// do it.
     ///
     /// # Errors
     /// When the file could not be written.
-    pub fn copy_back(&self) -> Result<(), StoreError> {
-        self.read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?))
+    pub fn copy_back(&self) -> Result<bool, StoreError> {
+        // Whether another one is at it, how many pages the log has, and how many of them were copied.
+        let pages = self.read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1))?))?;
+        Ok(pages >= LONG_LOG)
     }
 
     /// Reads on a connection of its own, beside the writer. Point reads take microseconds, so they run where they are asked for.

@@ -184,6 +184,66 @@ const scenarios = {
     await shot(page, "live");
   },
 
+  async signed() {
+    // Asked for a page with something live on it, somebody who has not signed in is shown the form.
+    const page = await open("/console/parked?stream=memberships");
+    assert.equal(new URL(page.url()).pathname, "/console/sign-in");
+    assert.equal(await text(page, "h1"), "Sign in");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "token", "the field has the focus");
+    await shot(page, "sign-in");
+    await page.locator("#token").fill("not-the-token-at-all");
+    await page.keyboard.press("Enter");
+    await page.locator("#told", { hasText: "That is not the token" }).waitFor();
+    await shot(page, "sign-in-wrong");
+    // A browser says so in its console when a page comes with a status such as that one.
+    wrong.splice(0, wrong.length, ...wrong.filter((line) => !line.includes("401")));
+    await page.locator("#token").fill(given.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.waitForURL(`${BASE}/console/parked?stream=memberships`);
+    // The cookie is no script's business.
+    assert.equal(await page.evaluate(() => document.cookie), "");
+    const [cookie] = await page.context().cookies();
+    assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/"]);
+    assert.ok(!cookie.value.includes(given.token));
+    await page.getByRole("button", { name: "Redrive" }).click();
+    await page.locator("#told", { hasText: "went through, and changed" }).waitFor();
+    await page.goto(`${BASE}/`);
+    await page.locator("#live.on").waitFor();
+    // Whoever started this sends a record now.
+    console.log("ready");
+    await page.locator("#moves a", { hasText: given.user }).waitFor();
+    await shot(page, "signed-in");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(`${BASE}/console/sign-in`);
+    assert.deepEqual(await page.context().cookies(), []);
+    await page.goto(`${BASE}/`);
+    assert.equal(new URL(page.url()).pathname, "/console/sign-in", "and what was open is closed");
+  },
+
+  async form() {
+    for (const scheme of ["light", "dark"]) {
+      for (const [name, viewport] of [["wide", { width: 1280, height: 900 }], ["phone", { width: 375, height: 800 }]]) {
+        const page = await open("/console/calendar", { colorScheme: scheme, viewport, javaScriptEnabled: scheme === "light" });
+        if (scheme === "light") {
+          await fits(page);
+          assert.deepEqual(await page.evaluate(pale), [], `${name}: texts that can hardly be read`);
+        }
+        await shot(page, `sign-in-${name}-${scheme}`);
+        // Also without a script.
+        await page.locator("#token").fill(given.token);
+        await page.locator("button").click();
+        await page.waitForURL(`${BASE}/console/calendar`);
+        if (scheme === "light") await fits(page);
+        await shot(page, `signed-in-${name}-${scheme}`);
+        await page.locator(".out button").click();
+        await page.waitForURL(`${BASE}/console/sign-in`);
+        await page.context().close();
+      }
+    }
+    const dark = await open("/", { colorScheme: "dark" });
+    assert.deepEqual(await dark.evaluate(pale), [], "in the dark: texts that can hardly be read");
+  },
+
   async search() {
     const page = await open("/");
     for (const [wanted, path, shown] of given.searches) {

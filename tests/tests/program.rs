@@ -18,18 +18,24 @@ mod browser;
 mod caught_up;
 #[path = "program/collect.rs"]
 mod collect;
+#[path = "program/completions.rs"]
+mod completions;
 #[path = "program/console.rs"]
 mod console;
 #[path = "program/crowd.rs"]
 mod crowd;
 #[path = "program/entitled.rs"]
 mod entitled;
+#[path = "program/exits.rs"]
+mod exits;
 #[path = "program/explain.rs"]
 mod explain;
 #[path = "program/happy.rs"]
 mod happy;
 #[path = "program/kill.rs"]
 mod kill;
+#[path = "program/logged.rs"]
+mod logged;
 #[path = "program/members.rs"]
 mod members;
 #[path = "program/moved.rs"]
@@ -54,6 +60,8 @@ mod serve;
 mod service;
 #[path = "program/serving.rs"]
 mod serving;
+#[path = "program/signed_in.rs"]
+mod signed_in;
 #[path = "program/stand_in.rs"]
 mod stand_in;
 #[path = "program/storm.rs"]

@@ -114,7 +114,7 @@ macro_rules! numbers {
 numbers!(u16, u32, u64, usize, i32, i64, Decimal, Money, chrono::NaiveDate);
 
 /// A text as one segment of a path or one value of a query: letters, digits and a few signs stay, everything else is percent-encoded.
-pub(super) fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -9,6 +9,7 @@ use hyper::header::{
 
 use super::html::Html;
 use super::live::Body;
+use super::sign_in::SIGN_OUT;
 use crate::output::{Error, grouped};
 
 /// Nothing comes from elsewhere, nothing is written into a page by a script that is not ours, and no other page may frame this one.
@@ -40,16 +41,14 @@ impl Page {
         Self { status: StatusCode::OK, title: title.into(), place, searched: String::new(), body }
     }
 
-    /// Whole, with its headers.
-    pub(super) fn response(self, parked: u64) -> hyper::Response<Body> {
-        let mut page = Html::new();
+    /// Whole, with its headers; and, for a browser that has signed in, with a way out.
+    pub(super) fn response(self, parked: u64, signed_in: bool) -> hyper::Response<Body> {
+        let mut page = head(&self.title);
         page.put(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <meta name=\"color-scheme\" content=\"light dark\"><title>{} · dues</title><link rel=\"stylesheet\" href=\"/console/console.css\">\
-             <link rel=\"icon\" type=\"image/svg+xml\" href=\"/console/icon.svg\"><script type=\"module\" src=\"/console/console.js\"></script></head><body>\
+            "<script type=\"module\" src=\"/console/console.js\"></script></head><body>\
              <a class=\"skip\" href=\"#main\">Skip to content</a><header class=\"top\"><a class=\"brand\" href=\"/\" aria-label=\"dues, overview\">dues</a>\
              <nav aria-label=\"Console\"><ul>",
-            &[&self.title],
+            &[],
         );
         for (place, path, name) in [
             (Place::Overview, "/", "Overview"),
@@ -64,16 +63,28 @@ impl Page {
             }
             page.put("</a></li>", &[]);
         }
+        let out =
+            signed_in.then(|| Html::of("<form class=\"out\" method=\"post\" action=\"{}\"><button>Sign out</button></form>", &[&SIGN_OUT]));
         page.put(
             "</ul></nav><form class=\"search\" role=\"search\" action=\"/console/search\"><label class=\"quiet\" for=\"q\">Search</label>\
              <input id=\"q\" name=\"q\" type=\"search\" value=\"{}\" placeholder=\"Member, record, transaction or event id\" autocomplete=\"off\" \
-             autocapitalize=\"none\" spellcheck=\"false\" maxlength=\"300\" aria-keyshortcuts=\"/\"><kbd aria-hidden=\"true\">/</kbd></form></header>\
+             autocapitalize=\"none\" spellcheck=\"false\" maxlength=\"300\" aria-keyshortcuts=\"/\"><kbd aria-hidden=\"true\">/</kbd></form>{}</header>\
              <main id=\"main\" tabindex=\"-1\">{}</main><footer><p>All times are UTC. Keys: <kbd>/</kbd> search, <kbd>[</kbd> <kbd>]</kbd> back and forth in a \
              member’s time.</p></footer></body></html>\n",
-            &[&self.searched, &self.body],
+            &[&self.searched, &out, &self.body],
         );
         answer_with(self.status, "text/html; charset=utf-8", Full::new(Bytes::from(page.into_string())))
     }
+}
+
+/// How every page begins: up to the end of its head, which may go on.
+pub(super) fn head(title: &str) -> Html {
+    Html::of(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{} · dues</title><link rel=\"stylesheet\" href=\"/console/console.css\">\
+         <link rel=\"icon\" type=\"image/svg+xml\" href=\"/console/icon.svg\">",
+        &[&title],
+    )
 }
 
 /// A page that is not there, and why.
@@ -100,7 +111,7 @@ pub(super) fn not_allowed() -> hyper::Response<Body> {
 }
 
 /// Sends a browser on, with a GET.
-pub(super) fn redirect(path: &str) -> hyper::Response<Body> {
+pub(crate) fn redirect(path: &str) -> hyper::Response<Body> {
     let mut answer = answer_with(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Full::new(Bytes::new()));
     // Paths are percent-encoded here, so they are plain text.
     answer.headers_mut().insert(LOCATION, HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/")));

@@ -114,6 +114,7 @@ pub(super) async fn redrive(console: &Console, way: &str) -> Result<Answer, Erro
         feeder: feeder(store),
     };
     let fate = handlers.redrive(&parked).await?;
+    tracing::info!(stream, parked = id, fate = word(&fate), "redriven from the console");
     Ok(Answer::Elsewhere(format!("/console/parked?redriven={}&fate={}#told", segment(&id), word(&fate))))
 }
 

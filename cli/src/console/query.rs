@@ -4,11 +4,11 @@ use dues_events::Time;
 use dues_processors::api::decoded_text;
 
 /// Names and values, in order.
-pub(super) struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads a query, percent-encoded as forms do it. What is not text is left out.
-    pub(super) fn read(text: &str) -> Self {
+    pub(crate) fn read(text: &str) -> Self {
         let decoded = |text: &str| decoded_text(&text.replace('+', " "));
         let pairs = text.split('&').filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -18,7 +18,7 @@ impl Query {
     }
 
     /// The value of that name, unless it is empty.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 

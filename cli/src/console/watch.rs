@@ -112,7 +112,7 @@ async fn run(shared: Arc<Shared>) {
         counter = back;
         let mut pause = TICK;
         if let Err(error) = result {
-            eprintln!("the console could not count: {error}; trying again soon");
+            tracing::warn!(%error, "the console could not count: trying again soon");
             (counter, pause) = (Counter::default(), PAUSE);
         }
         tokio::select! {

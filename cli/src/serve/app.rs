@@ -1,7 +1,7 @@
 //! One request, one answer.
 
 use dues_processors::api::{self, Api, Response};
-use dues_processors::webhook::{self, Secrets, Webhook};
+use dues_processors::webhook::{self, Webhook};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -12,13 +12,13 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::path::Path;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
-use super::guard::Door;
-use super::inbox::LocalInbox;
+use super::guard::{Came, Door};
+use super::inbox::{LocalInbox, secrets};
 use super::metrics::CONTENT_TYPE as METRICS_TYPE;
 use super::monitor::{Busy, Monitor};
 use super::{ingest, monitor, openapi};
@@ -53,7 +53,7 @@ pub(super) struct App {
     pub(super) monitor: Arc<Monitor>,
     pub(super) api: Api<Embedded, AnyGateway>,
     webhook: Webhook<LocalInbox>,
-    door: Door,
+    pub(super) door: Door,
     appended: watch::Sender<()>,
     room: Semaphore,
     document: Value,
@@ -64,7 +64,7 @@ impl App {
     pub(super) fn new(store: Store<Embedded>, args: &Serve, door: Door, stopping: &watch::Receiver<bool>) -> Result<Self, Error> {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
-            eprintln!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
+            tracing::warn!("no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)");
         }
         // A request does not wait for a lock: it is answered with 409.
         let collector = collector(&store, &args.gateway, &args.age, &LockArgs { no_wait: true, lease: args.lease })?;
@@ -77,35 +77,48 @@ impl App {
         Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document, console })
     }
 
+    /// Whether requests have to carry a token.
+    pub(super) fn asks_for_token(&self) -> bool {
+        matches!(self.door, Door::Token(_))
+    }
+
     /// What tells of new records on the streams.
     pub(super) fn appended(&self) -> watch::Receiver<()> {
         self.appended.subscribe()
     }
 
     /// Answers a request, and remembers how.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
+    pub(super) async fn answer(&self, request: Request<Incoming>, from: IpAddr) -> Answer {
         let begun = self.store.clock.uptime();
         let (route, method) = (template(request.uri().path()), known(request.method()));
-        let answer = self.find_answer(request).await;
+        let answer = self.find_answer(request, from).await;
         self.monitor.answered(route, method, answer.status().as_u16(), self.store.clock.uptime() - begun);
         answer
     }
 
-    async fn find_answer(&self, request: Request<Incoming>) -> Answer {
+    async fn find_answer(&self, request: Request<Incoming>, from: IpAddr) -> Answer {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
         if path == HEALTH {
             return written(only(&head, &Method::GET).unwrap_or_else(|| Response::of(200, json!({"status": "ok"}))));
         }
-        // Stripe has no token: it signs.
-        if path != webhook::PATH
-            && let Err(refused) = self.door.let_in(&head.headers)
+        if let Door::Token(lock) = &self.door
+            && matches!(path, console::SIGN_IN | console::SIGN_OUT)
         {
-            return closing(written(refused));
+            return self.sign_in_or_out(lock, &head, body, from).await;
         }
+        let came = match path {
+            // Stripe has no token: it signs.
+            webhook::PATH => Came::Program,
+            _ => match self.knock(&head, from) {
+                Ok(came) => came,
+                Err(refused) => return *refused,
+            },
+        };
         if console::owns(path) {
             // No page and no button sends a body.
-            let asked = Asked { method: &head.method, path, query: head.uri.query().unwrap_or_default() };
+            let (query, signed_in) = (head.uri.query().unwrap_or_default(), came == Came::Browser);
+            let asked = Asked { method: &head.method, path, query, signed_in };
             return self.console.answer(asked).await;
         }
         match path {
@@ -164,6 +177,8 @@ impl App {
         };
         written(match ingest::take(&self.store, stream, &body).await {
             Ok(count) => {
+                // Thousands of records a second come this way: not a line for each request.
+                tracing::debug!(stream, records = count, "taken");
                 self.monitor.came(stream, count);
                 self.appended.send_replace(());
                 ingest::taken(stream, count)
@@ -203,7 +218,7 @@ impl App {
     }
 
     /// Reads a body, and stops where it is too long or takes too long.
-    async fn read(&self, body: Incoming, largest: usize, too_large: fn() -> Response) -> Result<Bytes, Response> {
+    pub(super) async fn read(&self, body: Incoming, largest: usize, too_large: impl Fn() -> Response) -> Result<Bytes, Response> {
         if body.size_hint().lower() > largest as u64 {
             return Err(too_large());
         }
@@ -231,7 +246,7 @@ fn too_busy(busy: Busy) -> Response {
 }
 
 /// The path with names in the place of ids: metrics are counted by it, and must not be as many as there are ids.
-fn template(path: &str) -> &'static str {
+pub(super) fn template(path: &str) -> &'static str {
     match path {
         HEALTH => HEALTH,
         READY => READY,
@@ -243,24 +258,10 @@ fn template(path: &str) -> &'static str {
     }
 }
 
-fn known(method: &Method) -> &'static str {
+pub(super) fn known(method: &Method) -> &'static str {
     let methods =
         [(Method::GET, "GET"), (Method::POST, "POST"), (Method::PUT, "PUT"), (Method::DELETE, "DELETE"), (Method::PATCH, "PATCH")];
     methods.into_iter().find(|(known, _)| known == method).map_or("other", |(_, name)| name)
-}
-
-/// From the file, one on a line, and from the environment.
-fn secrets(args: &Serve) -> Result<Secrets, Error> {
-    let named = args.stripe_secrets.clone().unwrap_or_default();
-    let Some(file) = &args.stripe_secret_file else { return Ok(named) };
-    Ok(read_secrets(file)?.and(named))
-}
-
-fn read_secrets(file: &Path) -> Result<Secrets, Error> {
-    let text = std::fs::read_to_string(file).map_err(|cause| Error::Io { doing: format!("read {}", file.display()), cause })?;
-    let secrets = Secrets::read(&text);
-    // A file that was named and is empty is a mistake, not a wish.
-    if secrets.is_empty() { Err(Error::Said(format!("there is no secret in {}", file.display()))) } else { Ok(secrets) }
 }
 
 /// A header; several are joined with commas. What is not text becomes text that no signature matches.
@@ -274,7 +275,7 @@ fn whole(text: String) -> UnsyncBoxBody<Bytes, Infallible> {
     Full::new(Bytes::from(text)).boxed_unsync()
 }
 
-fn written(response: Response) -> Answer {
+pub(super) fn written(response: Response) -> Answer {
     // All of them are plain text.
     let header = |(name, value): (&'static str, String)| Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?));
     let mut headers: HeaderMap = response.headers().filter_map(header).collect();
@@ -288,7 +289,7 @@ fn written(response: Response) -> Answer {
 }
 
 /// The rest of the body was not read, so no other request can follow it.
-fn closing(mut answer: Answer) -> Answer {
+pub(super) fn closing(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }

@@ -46,7 +46,7 @@ pub(super) async fn take(store: &Store<Embedded>, stream: &'static str, body: &[
     match store.engine.append(stream, store.clock.now(), records).await {
         Ok(_) => Ok(count),
         Err(error) => {
-            eprintln!("stream {stream}: records could not be stored: {error}");
+            tracing::error!(stream, %error, "records could not be stored");
             let refused = Response::error(503, "unavailable", "the records cannot be stored now: send them again");
             Err(Response { retry_after: Some(5), ..refused })
         }

@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(super) async fn run(app: Arc<App>, timetable: Timetable, lock: LockArgs, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
         let Err(error) = follow(&app, &timetable, &lock, &mut stopping).await else { return };
-        eprintln!("{SCHEDULE}: {error}; trying again soon");
         app.monitor.trouble(SCHEDULE, &error);
         let sleep = app.store.clock.sleep(PAUSE);
         tokio::select! {
@@ -45,12 +44,13 @@ async fn follow(app: &Arc<App>, timetable: &Timetable, lock: &LockArgs, stopping
         schedule
             .run_due(|job, done| match done {
                 Ok(said) => {
-                    eprintln!("job {}: {said}", job.name);
+                    tracing::info!(job = job.name, outcome = said, "job done");
                     app.monitor.recovered(job.name);
                 }
                 Err(error) => {
-                    eprintln!("job {}: {error}; trying again soon", job.name);
-                    app.monitor.trouble(job.name, &error);
+                    // Every run is told of, also one that fails as the one before it did.
+                    tracing::warn!(job = job.name, %error, "job failed: trying again soon");
+                    app.monitor.remember(job.name, &error);
                 }
             })
             .await?;
@@ -87,7 +87,8 @@ impl Office {
     }
 
     async fn collect(&self, process: Process) -> Result<String, Error> {
-        let (collected, _) = collect_all(&self.collector, process, &self.lock, |_, _| {}).await?;
+        let waits = |members| tracing::info!(?process, members, "other workers have some of the members: waiting for them");
+        let (collected, _) = collect_all(&self.collector, process, &self.lock, |_, _| {}, waits).await?;
         collected.failed()?;
         let (sent, read) = (grouped(collected.tally.sent), grouped(collected.progress.read));
         Ok(match &collected.progress.closed {

@@ -166,18 +166,27 @@ impl Monitor {
         self.with(|known| known.requests.entry((route, method)).or_default().entry(status).or_default().observe(took));
     }
 
-    /// Something does not work; whoever says so says when it works again.
+    /// Something does not work; whoever says so says when it works again. The log is told when it is news, and not with every try.
     pub(super) fn trouble(&self, who: &str, error: &Error) {
-        let now = self.store.clock.now();
+        if self.remember(who, error) {
+            tracing::warn!(who, %error, "does not work: trying again, nothing is lost");
+        }
+    }
+
+    /// The same without the log; `true` when it is news.
+    pub(super) fn remember(&self, who: &str, error: &Error) -> bool {
+        let (now, error) = (self.store.clock.now(), error.to_string());
         self.with(|known| {
-            known.troubles.insert(who.to_owned(), error.to_string());
             known.last_error = Some((now, format!("{who}: {error}")));
-        });
+            known.troubles.insert(who.to_owned(), error.clone()).is_none_or(|before| before != error)
+        })
     }
 
     /// It works.
     pub(super) fn recovered(&self, who: &str) {
-        self.with(|known| known.troubles.remove(who));
+        if self.with(|known| known.troubles.remove(who)).is_some() {
+            tracing::info!(who, "works again");
+        }
     }
 
     /// Whether the server can do its work: nothing fails, no stream is far behind. Who asks adds whether the store can be written.

@@ -28,8 +28,10 @@ const CHANGES_BATCH: usize = 100;
 const RESPITE: u32 = 2;
 /// How often to look for what another program has appended; nothing tells of that.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the store's log is copied back: oftener, and pages that change often are copied too often; seldomer, and the writer has to.
-const COPY: Duration = Duration::from_secs(1);
+/// How often the store's log is copied back: oftener, and pages that change often are copied too often. When it has become long, what is left for the
+/// writer, which then does it, must be little: everybody waits for that.
+const COPY: Duration = Duration::from_millis(500);
+const COPY_AGAIN: Duration = Duration::from_millis(10);
 /// The pause after a stream failed, beside those that the batch has had already.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often records that are done with are forgotten.
@@ -67,7 +69,7 @@ async fn keep_projecting(store: Store<Embedded>, monitor: Arc<Monitor>, mut stop
             Ok(()) => monitor.recovered(CHANGES),
             Err(error) => monitor.trouble(CHANGES, error),
         }
-        rest(&store, "what follows from changes", projected, look(&store, &monitor, begun), &mut stopping).await;
+        rest(&store, if projected.is_ok() { look(&store, &monitor, begun) } else { PAUSE }, &mut stopping).await;
     }
 }
 
@@ -87,19 +89,15 @@ async fn keep_feeding(store: Store<Embedded>, monitor: Arc<Monitor>, mut stoppin
             fed = streams.tidy().await;
             tidied = Some(store.clock.uptime());
         }
-        rest(&store, "telling others of changes", fed, look(&store, &monitor, begun), &mut stopping).await;
+        if let Err(error) = &fed {
+            tracing::warn!(%error, "others could not be told of changes: trying again, nothing is lost");
+        }
+        rest(&store, if fed.is_ok() { look(&store, &monitor, begun) } else { PAUSE }, &mut stopping).await;
     }
 }
 
-/// Waits before the next look, longer when something went wrong.
-async fn rest(store: &Store<Embedded>, what: &str, done: Result<(), Error>, look: Duration, stopping: &mut watch::Receiver<bool>) {
-    let pause = match done {
-        Ok(()) => look,
-        Err(error) => {
-            eprintln!("{what}: {error}; trying again soon, nothing is lost");
-            PAUSE
-        }
-    };
+/// Waits before the next look, unless the program stops.
+async fn rest(store: &Store<Embedded>, pause: Duration, stopping: &mut watch::Receiver<bool>) {
     tokio::select! {
         () = store.clock.sleep(pause) => {}
         () = told(stopping) => {}
@@ -111,11 +109,8 @@ async fn copy_back(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) 
     while !*stopping.borrow() {
         let engine = store.engine.clone();
         // What could not be copied is copied the next time, or by the writer.
-        let _ = tokio::task::spawn_blocking(move || engine.copy_back()).await;
-        tokio::select! {
-            () = store.clock.sleep(COPY) => {}
-            () = told(&mut stopping) => {}
-        }
+        let long = matches!(tokio::task::spawn_blocking(move || engine.copy_back()).await, Ok(Ok(true)));
+        rest(&store, if long { COPY_AGAIN } else { COPY }, &mut stopping).await;
     }
 }
 
@@ -132,7 +127,6 @@ impl Lane {
     async fn run(mut self) {
         while !*self.stopping.borrow() {
             let Err(error) = self.follow().await else { return };
-            eprintln!("stream {}: {error}; trying again soon, nothing is lost", self.stream);
             self.monitor.trouble(self.stream, &error);
             self.pause(PAUSE).await;
         }
@@ -150,6 +144,10 @@ impl Lane {
             }
             let mut counts = Counts::default();
             let more = run.step(|record| format!("seq {}", record.seq), |_, fate| counts.count(&fate)).await?;
+            if more {
+                let Counts { applied, duplicate, ignored, skipped, parked, failed } = counts;
+                tracing::debug!(stream = self.stream, applied, duplicate, ignored, skipped, parked, failed, "batch");
+            }
             self.monitor.went(self.stream, &counts);
             self.monitor.recovered(self.stream);
             worked |= more;

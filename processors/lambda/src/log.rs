@@ -5,13 +5,11 @@
 //! nothing here has. The request id belongs to the process and not to a task: Lambda gives an environment one invocation at a time, and
 //! handlers spread their work over tasks.
 
-use chrono::{DateTime, SecondsFormat};
+use chrono::DateTime;
+use dues_processors::log::line;
 use dues_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
-use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError, RwLock};
-
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
@@ -76,16 +74,13 @@ impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
     fn event(&self, event: &Event<'_>) {
         let now = SystemClock.now();
         let request = REQUEST.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut line = Line(Map::new());
-        line.0.insert("time".into(), now.to_rfc3339_opts(SecondsFormat::Millis, true).into());
-        line.0.insert("level".into(), event.metadata().level().as_str().into());
-        event.record(&mut line);
-        line.0.insert("function".into(), self.function.into());
-        line.0.insert("request_id".into(), request.into());
-        if let Some(metrics) = self.metrics(&line.0, now) {
-            line.0.insert("_aws".into(), metrics);
+        let mut line = line(event, now);
+        line.insert("function".into(), self.function.into());
+        line.insert("request_id".into(), request.into());
+        if let Some(metrics) = self.metrics(&line, now) {
+            line.insert("_aws".into(), metrics);
         }
-        let mut text = Value::Object(line.0).to_string();
+        let mut text = Value::Object(line).to_string();
         text.push('\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // There is nobody to tell that nobody listens.
@@ -112,37 +107,6 @@ impl<W> Log<W> {
         let watched: Vec<Value> = watched.map(|(name, unit)| json!({"Name": name, "Unit": unit})).collect();
         let directive = || json!([{"Namespace": self.namespace, "Dimensions": [["function"], []], "Metrics": watched}]);
         (!watched.is_empty()).then(|| json!({"Timestamp": now.timestamp_millis(), "CloudWatchMetrics": directive()}))
-    }
-}
-
-/// The fields of an event.
-struct Line(Map<String, Value>);
-
-impl Line {
-    fn set(&mut self, field: &Field, value: impl Into<Value>) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-}
-
-impl Visit for Line {
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, value);
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, value);
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, value);
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, value);
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.set(field, format!("{value:?}"));
     }
 }
 

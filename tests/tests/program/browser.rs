@@ -169,6 +169,26 @@ fn the_overview_brings_itself_up_to_date() {
 }
 
 #[test]
+fn behind_a_token_one_signs_in_works_and_signs_out() {
+    const TOKEN: &str = "a-token-of-some-length";
+    let dues = Dues::new();
+    dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z", "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
+    dues.members(&[activate("m-0", "u-1"), activate("m-2", "u-2")]);
+    let serving = Serving::with(&dues, &[], &[("DUES_TOKEN", TOKEN)]);
+    let mut scenario = start("signed", &serving, &json!({"token": TOKEN, "user": "u-3"}));
+    let mut line = String::new();
+    BufReader::new(scenario.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    if line == "ready\n" {
+        let bearer = ("Authorization", format!("Bearer {TOKEN}"));
+        let sent = serving.ask("POST", "/streams/memberships", &[(bearer.0, &bearer.1)], activate("m-3", "u-3").to_string().as_bytes());
+        assert_eq!(sent.status, 202);
+    }
+    passes(scenario);
+    assert_eq!(dues.statuses("u-1"), ["PAUSED"], "the button was believed");
+    run("form", &serving, &json!({"token": TOKEN}));
+}
+
+#[test]
 fn ids_that_are_markup_stay_text() {
     let dues = Dues::new();
     let user = "<script>alert('1')</script>\"&amp;/..";

@@ -13,8 +13,10 @@ use tempfile::TempDir;
 const FATES: [&str; 5] = ["applied", "duplicate", "ignored", "parked", "skipped"];
 
 /// What the program reads from its environment: tests say all of it themselves.
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 17] = [
     "DUES_DATA",
+    "DUES_LOG",
+    "NO_COLOR",
     "DUES_GATEWAY_URL",
     "DUES_GATEWAY_TOKEN",
     "DUES_SANDBOX_ODDS",

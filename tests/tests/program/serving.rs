@@ -81,9 +81,15 @@ impl Serving {
         assert!(sent.success());
     }
 
-    /// Waits until the program says a line with this in it on standard error.
-    pub(crate) fn hears(&self, part: &str) {
-        while !self.lines.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("it never said {part:?}: {why}")).contains(part) {}
+    /// Waits until the program's log has a line whose message has this in it, and gives the line.
+    pub(crate) fn hears(&self, part: &str) -> Value {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|why| panic!("it never said {part:?}: {why}"));
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|why| panic!("{line:?} is not JSON: {why}"));
+            if line["message"].as_str().unwrap().contains(part) {
+                return line;
+            }
+        }
     }
 
     /// Waits until the program has ended, and gives what it said on standard error.

@@ -4,7 +4,7 @@ use dues_store::embedded::Embedded;
 use serde_json::json;
 
 use crate::records::{activate, change, plus};
-use crate::run::{Dues, assert_says};
+use crate::run::{Dues, assert_has, assert_says};
 use crate::serving::{Serving, now, until};
 use crate::streams::processed;
 
@@ -110,7 +110,8 @@ fn a_job_that_was_missed_runs_when_it_starts_and_not_again() {
     wait_for(engine.set_checkpoint("schedule", "notifier", 1)).unwrap();
     let times = [("DUES_SCHEDULE", "notifier=00:00,retry=off,scheduled=off,pause=off")];
     let serving = Serving::with(&dues, &[], &times);
-    serving.hears("job notifier: told of 1 records, 0 were told before");
+    let done = serving.hears("job done");
+    assert_has(&done, &json!({"level": "INFO", "job": "notifier", "outcome": "told of 1 records, 0 were told before"}));
     let told = engine.records("events", 0, 100).unwrap();
     let reminders = told.iter().filter(|record| String::from_utf8_lossy(&record.data).contains("SubscriptionDueSoon"));
     assert_eq!(reminders.count(), 1, "{told:?}");
@@ -120,6 +121,6 @@ fn a_job_that_was_missed_runs_when_it_starts_and_not_again() {
     until("it is ready", || again.ask("GET", "/ready", &[], b"").status == 200);
     again.signal("-TERM");
     let (_, said) = again.ended();
-    assert!(!said.contains("job notifier"), "{said}");
+    assert!(!said.contains("job done"), "{said}");
     assert_says(&dues.fails(&["serve", "--port", "0", "--schedule", "retry=25:00"]), &["retry: \"25:00\" is not HH:MM"]);
 }

@@ -68,7 +68,9 @@ function slider() {
 async function fetched(url) {
   try {
     const answer = await fetch(url, { headers: { accept: "text/html" } });
-    return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+    // The session is over: the whole page has to go where one signs in, and comes back.
+    if (answer.redirected && new URL(answer.url).pathname === "/console/sign-in") location.reload();
+    return answer.ok && !answer.redirected ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
   } catch {
     return null;
   }
