@@ -16,6 +16,7 @@ dues_tests::on_engines! {
     a_command_that_is_repeated_changes_nothing,
     what_is_wrong_is_named,
     signed_url_ttl_default_ten_minutes,
+    what_no_table_can_hold_is_refused,
 }
 
 struct Client<E: Engine> {
@@ -249,4 +250,22 @@ async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
     assert!(client.get("images/i-1/url", "").await["url"].as_str().unwrap().contains("X-Amz-Expires=60&"));
     client.forge.tell(&[event("e-3", 2, "image.deleted", json!({"image_id": "i-1"}))]).await;
     assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (404, "not_found"));
+}
+
+/// DynamoDB ends at 32 levels and at numbers of 125 digits: nobody is told so with a 500.
+async fn what_no_table_can_hold_is_refused<E: Engine>(engine: E) {
+    let client = Client::new(engine);
+    let deep = (0..40).fold(json!(1), |inside, _| json!([inside]));
+    for (path, field, body) in [
+        ("flags/f", "value", json!({"enabled": true, "value": deep})),
+        ("flags/f", "value", json!({"enabled": true, "value": [1e300]})),
+        ("jobs/j", "prompt_json", json!({"user_id": "u-1", "prompt_json": {"a": 1e-300}})),
+        ("images/i", "prompt_json", json!({"url": "x", "prompt_json": deep})),
+    ] {
+        let mut body = body;
+        body["event_id"] = "e".into();
+        let refused = client.send("PUT", path, "", body).await;
+        assert_eq!(code(&refused), (422, "invalid_field"), "{path}: {refused:?}");
+        assert!(refused.body["error"]["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{refused:?}");
+    }
 }
