@@ -109,14 +109,15 @@ async fn paths_that_there_are_not<E: Engine>(engine: E) {
         ("POST", "users/u-1/nothing", 404, None),
         ("GET", "users", 405, Some("POST")),
         ("DELETE", "users/u-1", 405, Some("GET, POST")),
-        ("GET", "users/u-1/session/end", 404, None),
+        ("GET", "users/u-1/session/end", 405, Some("POST")),
+        ("GET", "users/find", 405, Some("POST")),
         ("PUT", "users/u-1/session", 405, Some("POST")),
-        ("POST", "users/u-1/jobs", 404, None),
+        ("POST", "users/u-1/jobs", 405, Some("GET")),
         ("PUT", "users/u-1/jobs", 405, Some("GET")),
         ("PUT", "config/a", 405, Some("GET, POST")),
     ] {
         let answer = ask(&engine, method, path, Value::Null).await;
-        assert_eq!((answer.status, answer.allow), (status, allow), "{method} {path}");
+        assert_eq!((answer.status, answer.allow.as_deref()), (status, allow), "{method} {path}");
     }
 }
 
