@@ -13,7 +13,7 @@ use super::guard::Door;
 use crate::gateway::AnyGateway;
 
 /// What any request may be answered with, before anything looks at it, beside what the door says.
-const COMMON: [u16; 3] = [408, 413, 429];
+const COMMON: [u16; 4] = [400, 408, 413, 429];
 /// What the document calls the token.
 const TOKEN: &str = "token";
 
