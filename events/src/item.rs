@@ -71,6 +71,17 @@ impl Value {
         }
     }
 
+    /// The whole number, if it is one, also a negative one.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::N(number) => number.parse().ok(),
+            Self::S(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
+                None
+            }
+        }
+    }
+
     /// What kind of value it is, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {

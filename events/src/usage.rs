@@ -11,7 +11,7 @@ use crate::item::{Item, Value};
 use crate::row::{ReadError, Reader};
 use crate::time::{GoTime, Time};
 
-pub use details::{DetailsError, details};
+pub use details::{DetailsError, details, kept};
 pub use logged::Logged;
 
 /// Usage: sort key, `{feature}_{YYYY-MM-DD}`.

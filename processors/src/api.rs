@@ -11,7 +11,9 @@ pub mod openapi;
 mod entitlements;
 mod figureforge;
 mod path;
+mod places;
 mod records;
+mod response;
 mod serenya;
 mod usage;
 
@@ -21,7 +23,6 @@ use dues_events::wire::WireError;
 use dues_events::{Record, Rejection, SubscriptionId, UserId};
 use dues_projections::dues::TierMap;
 use dues_store::{CommitError, Engine, Store, StoreError};
-use serde_json::{Value, json};
 
 use crate::collections::commands::{Command, Reply, command};
 use crate::collections::{Collector, Outcome, Visit};
@@ -32,6 +33,7 @@ pub use entitlements::{balance_json, movement_json};
 pub use path::decoded_text;
 use path::{CommandRoute, Route, Verb, Wanted, route};
 pub use records::{history_json, record_json};
+pub use response::Response;
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,54 +46,6 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// A JSON object; nothing is as good as an empty one.
     pub body: &'a [u8],
-}
-
-/// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
-    /// The HTTP status.
-    pub status: u16,
-    /// The record and the outcome, or `{"error":{"code":…,"message":…}}`.
-    pub body: Value,
-    /// With 405, what the `allow` header has to say.
-    pub allow: Option<&'static str>,
-    /// What the `retry-after` header has to say, in seconds.
-    pub retry_after: Option<u64>,
-}
-
-impl Response {
-    /// With that body.
-    #[must_use]
-    pub fn of(status: u16, body: Value) -> Self {
-        Self { status, body, allow: None, retry_after: None }
-    }
-
-    /// Says what is wrong, with a word for programs and a sentence for people.
-    #[must_use]
-    pub fn error(status: u16, code: &str, message: impl Into<String>) -> Self {
-        Self::of(status, json!({"error": {"code": code, "message": message.into()}}))
-    }
-
-    /// The answer to every method but the one that is allowed.
-    #[must_use]
-    pub fn not_allowed(method: &'static str) -> Self {
-        let refused = Self::error(405, "method_not_allowed", format!("the only method here is {method}"));
-        Self { allow: Some(method), ..refused }
-    }
-
-    /// The headers that come with it.
-    pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let content = Some(("content-type", "application/json".to_owned()));
-        let allow = self.allow.map(|allow| ("allow", allow.to_owned()));
-        let retry = self.retry_after.map(|after| ("retry-after", after.to_string()));
-        [content, allow, retry].into_iter().flatten()
-    }
-
-    fn record(status: u16, record: &Record, outcome: &str) -> Self {
-        let mut body = record_json(record);
-        body["outcome"] = outcome.into();
-        Self::of(status, body)
-    }
 }
 
 /// What requests are carried out with.
@@ -117,9 +71,15 @@ impl<E: Engine, G: Gateway> Api<E, G> {
         Self { collector, read_models: ReadModels::default(), tiers: TierMap::default() }
     }
 
-    /// How its paths are described: each file describes its own, also that of a read model.
+    /// How its paths are described: each file describes its own, also those of the read models that there are.
     pub fn described(&self) -> Vec<openapi::Part> {
-        vec![records::openapi(), openapi::commands(), entitlements::openapi()]
+        let model = |model: ReadModel| match model {
+            ReadModel::Usage => usage::openapi(),
+            ReadModel::Figureforge => figureforge::openapi(),
+            ReadModel::Serenya => serenya::openapi(),
+        };
+        let models = self.read_models.iter().map(model);
+        [records::openapi(), openapi::commands(), entitlements::openapi()].into_iter().chain(models).collect()
     }
 
     /// Carries a request out.

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::api::Response;
 use crate::api::http_api::{HttpApiRequest, HttpApiResponse};
-use crate::api::openapi::{Operation, Part, object};
+use crate::api::openapi::{Operation, Part, flag, object};
 use crate::inbox::{Inbox, InboxError};
 
 pub use secrets::Secrets;
@@ -28,6 +28,8 @@ pub const PATH: &str = "/webhooks/stripe";
 pub const LARGEST: usize = LARGEST_RECORD;
 /// The header that has the signature; names of headers have no case.
 pub const SIGNATURE: &str = "stripe-signature";
+/// What the document calls it.
+const SCHEME: &str = "stripe_signature";
 
 /// The one method.
 const METHOD: &str = "POST";
@@ -117,12 +119,19 @@ pub fn too_large() -> Response {
 /// How it is described.
 #[must_use]
 pub fn openapi() -> Part {
-    let taken = object(json!({"received": {"const": true}, "handled": {"type": "boolean"}}));
-    let operation = Operation::new("Stripe's webhook: believed when Stripe signed it, and safe in the inbox when it is answered.")
-        .body(json!({"type": "object"}))
-        .answer(200, "It is in the inbox, or is not for us.", taken)
-        .errors(&[400, 413, 500, 503]);
-    Part::default().with(METHOD, PATH, operation)
+    let taken = object(json!({"received": {"const": true}, "handled": flag()}));
+    let operation = Operation::new(
+        "receive_stripe_event",
+        "Stripe's webhook: believed when Stripe signed it, and safe in the inbox when it is answered.",
+    )
+    .body(json!({"type": "object"}))
+    .answer(200, "It is in the inbox, or is not for us.", taken)
+    .errors(&[400, 413, 500, 503])
+    .known_by(SCHEME);
+    let signed = "What Stripe makes of the body, the time and the secret: t=…,v1=….";
+    Part::new("webhooks", "What others tell by calling.")
+        .scheme(SCHEME, json!({"type": "apiKey", "in": "header", "name": SIGNATURE, "description": signed}))
+        .with(METHOD, PATH, operation)
 }
 
 /// Takes a request from an API Gateway HTTP API or a function URL.

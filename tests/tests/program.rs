@@ -6,6 +6,8 @@
 
 #[path = "program/act.rs"]
 mod act;
+#[path = "program/asked.rs"]
+mod asked;
 #[path = "program/bad_input.rs"]
 mod bad_input;
 #[path = "program/bench.rs"]
@@ -70,6 +72,8 @@ mod storm;
 mod streams;
 #[path = "program/tail.rs"]
 mod tail;
+#[path = "program/things.rs"]
+mod things;
 #[path = "program/together.rs"]
 mod together;
 #[path = "program/told.rs"]

@@ -73,7 +73,7 @@ impl App {
         let console = Console::new(&store, collector.clone(), stopping)?;
         let api = Api { collector, read_models: settings::read_models()?, tiers: settings::tiers()? };
         let monitor = Arc::new(Monitor::new(store.clone(), args.max_backlog));
-        let document = openapi::described(&api);
+        let document = openapi::described(&api, &door);
         Ok(Self { store, monitor, api, webhook, door, appended, room: Semaphore::new(MOST_KB), document, console })
     }
 
@@ -140,7 +140,8 @@ impl App {
         let (method, path) = (head.method.as_str(), head.uri.path());
         let is_webhook = path == webhook::PATH;
         let stream = if is_webhook { self.monitor.stream_is_busy(webhook::STREAM) } else { Ok(()) };
-        if head.method == Method::POST
+        // Whatever does not only ask has something to write.
+        if head.method != Method::GET
             && let Err(busy) = stream.and_then(|()| self.monitor.writer_is_busy())
         {
             return closing(written(too_busy(busy)));

@@ -13,6 +13,9 @@ macro_rules! words {
         }
 
         impl $name {
+            /// All of them.
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$variant),*];
+
             /// As the wire spells it.
             #[must_use]
             pub fn as_str(self) -> &'static str {

@@ -57,6 +57,14 @@ pub fn details(json: &Json) -> Result<Item, DetailsError> {
     }
 }
 
+/// JSON as an attribute value, if the tables can hold it: not too deep, and without numbers that are too large or too small.
+///
+/// # Errors
+/// Says why it cannot be kept.
+pub fn kept(json: &Json) -> Result<Value, DetailsError> {
+    value(json, DEEPEST)
+}
+
 fn value(json: &Json, levels: usize) -> Result<Value, DetailsError> {
     let below = levels.checked_sub(1).ok_or(DetailsError::TooDeep)?;
     Ok(match json {

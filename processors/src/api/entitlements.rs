@@ -6,7 +6,7 @@ use dues_events::{Balance, Feature, GoTime, Movement, MovementId, UserId};
 use dues_store::{Consumed, Engine, Store, StoreError};
 use serde_json::{Value, json};
 
-use super::openapi::{Operation, Part, object, shape, text_or_null};
+use super::openapi::{Operation, Part, id, list, number, object, shape, text, text_or_null, words};
 use super::path::{Asked, Route};
 use super::{Request, Response, store_failed};
 use crate::entitlements::{access, consume, credits};
@@ -18,31 +18,28 @@ const MOST_LISTED: usize = 1000;
 
 /// The paths that are answered here.
 pub(super) fn openapi() -> Part {
-    let (text, number) = (|| json!({"type": "string"}), || json!({"type": "integer"}));
-    let described = |asked: Asked| {
-        match asked {
-        Asked::Access => Operation::new("What a user may use, and why.").answer(
+    let described = |asked: Asked| match asked {
+        Asked::Access => Operation::new("get_access", "What a user may use, and why.").answer(
             200,
             "The tier, where it comes from, and until when.",
             object(json!({"user_id": text(), "tier": text(), "source": text(), "until": text_or_null(), "why": text()})),
         ),
-        Asked::Credits => Operation::new("A user's credits.").answer(200, "The balance.", shape("Balance")),
-        Asked::Ledger => Operation::new("Every movement of a user's credits, the newest first.")
+        Asked::Credits => Operation::new("get_credits", "A user's credits.").answer(200, "The balance.", shape("Balance")),
+        Asked::Ledger => Operation::new("list_credit_movements", "Every movement of a user's credits, the newest first.")
             .query("limit", "How many.", json!({"type": "integer", "minimum": 1, "maximum": MOST_LISTED}))
             .query("after", "The last movement of the page before.", text())
+            .answer(200, "A page.", object(json!({"user_id": text(), "movements": list(shape("Movement")), "next": text_or_null()})))
+            .errors(&[422]),
+        Asked::Consume => Operation::new("consume_credits", "Spends credits on a feature, once for each key.")
+            .needs(object(json!({"feature": words(Feature::ALL.map(Feature::as_str)), "idempotency_key": id()})))
             .answer(
                 200,
-                "A page.",
-                object(json!({"user_id": text(), "movements": {"type": "array", "items": shape("Movement")}, "next": text_or_null()})),
+                "They were spent, now or before.",
+                object(json!({"user_id": text(), "balance": number(), "movement": shape("Movement")})),
             )
-            .errors(&[422]),
-        Asked::Consume => Operation::new("Spends credits on a feature, once for each key.")
-            .body(object(json!({"feature": {"enum": Feature::ALL.map(Feature::as_str)}, "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 256}})))
-            .answer(200, "They were spent, now or before.", object(json!({"user_id": text(), "balance": number(), "movement": shape("Movement")})))
             .errors(&[402, 409, 422]),
-    }
     };
-    let mut part = Part::default()
+    let mut part = Part::new("entitlements", "What a user may use, and the credits to use it with.")
         .shape(
             "Balance",
             object(json!({
@@ -69,7 +66,7 @@ pub(super) async fn answer<E: Engine>(store: &Store<E>, user: &UserId, asked: As
     let answered = match asked {
         Asked::Access => tell_access(store, user).await,
         Asked::Credits => tell_credits(store, user).await,
-        Asked::Ledger => list(store, user, request.query).await,
+        Asked::Ledger => list_movements(store, user, request.query).await,
         Asked::Consume => spend(store, user, request.body).await,
     };
     answered.unwrap_or_else(|error| store_failed(&error))
@@ -113,7 +110,7 @@ pub fn movement_json(movement: &Movement) -> Value {
 }
 
 /// The newest movements first; `after` names the last one of the page before.
-async fn list<E: Engine>(store: &Store<E>, user: &UserId, query: &str) -> Result<Response, StoreError> {
+async fn list_movements<E: Engine>(store: &Store<E>, user: &UserId, query: &str) -> Result<Response, StoreError> {
     let (limit, after) = match page(query) {
         Ok(page) => page,
         Err(error) => return Ok(Response::error(422, "invalid_field", error.to_string())),

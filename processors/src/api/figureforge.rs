@@ -1,17 +1,7 @@
-//! The paths below `/models/figureforge/`. What changes something carries an `event_id`, and is one of the facts that also come on the stream
-//! `app-events`: repeated, it changes nothing; the same id with something else is 409. `occurred_at` may be left out: then it is now.
-//!
-//! ```text
-//! users?email=   users/{id}   users/{id}/restore   users/{id}/images   users/{id}/jobs   users/{id}/subscriptions
-//! subscriptions/{stripe_sub_id}
-//! jobs?status=   jobs/{id}   jobs/{id}/start|succeed|fail|cancel|restore
-//! images/{id}    images/{id}/tags|favorites|flag|restore|purge   images/{id}/url   images/{id}/reports
-//! images/{id}/reports/{id}   images/{id}/reports/{id}/review|dismiss|uphold|restore   reports?status=
-//! tags/{tag}     flags   flags/{name}   flags/{name}/restore   plans?active=   plans/{id}   plans/{id}/restore
-//! ```
+//! What is answered below `/models/figureforge/`; [`places`] lists the paths.
 
-mod asked;
 mod page;
+mod places;
 
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
@@ -23,35 +13,29 @@ use dues_projections::figureforge::tags::can_be_seen;
 use dues_store::{Engine, Page, Store, StoreError};
 use serde_json::{Map, Value, json};
 
+use super::places::{Ids, find as find_place};
 use super::{Request, Response, store_failed};
 use crate::fields::LONGEST_ID;
 use crate::read_models::figureforge::Settings;
 use crate::read_models::figureforge::commands::{self, Done, command};
 use crate::read_models::figureforge::queries::{self, shown};
-use asked::{Command, List, One, What};
 use page::{Parameters, cursor_text};
+use places::{Command, List, One, PLACES, What};
+pub(super) use places::{openapi, template};
 
 /// Answers a request; the path has no percent-encoding any more.
 pub(super) async fn answer<E: Engine>(store: &Store<E>, settings: &Settings, path: &[&str], request: Request<'_>) -> Response {
-    let Some(what) = asked::what(request.method, path) else { return nowhere(path) };
+    let (what, ids) = match find_place(PLACES, path, request) {
+        Ok(found) => found,
+        Err(refused) => return refused,
+    };
     // Each turn is boxed: a request would otherwise have room for all of them on its stack.
     let answered = match what {
-        What::One(one) => Box::pin(find(store, settings, one)).await,
-        What::List(list) => Box::pin(listed(store, list, request.query)).await,
-        What::Command(command) => Box::pin(carried_out(store, command, request.body)).await,
+        What::One(one) => Box::pin(find(store, settings, *one, &ids)).await,
+        What::List(list) => Box::pin(listed(store, *list, &ids, request.query)).await,
+        What::Command(command) => Box::pin(carried_out(store, *command, &ids, request.body)).await,
     };
     answered.unwrap_or_else(|error| store_failed(&error))
-}
-
-/// A path that is not there, or a method that it does not take.
-fn nowhere(path: &[&str]) -> Response {
-    match asked::allowed(path) {
-        Some(allowed) => {
-            let refused = Response::error(405, "method_not_allowed", format!("the methods here are {allowed}"));
-            Response { allow: Some(allowed), ..refused }
-        }
-        None => Response::error(404, "no_such_path", format!("there is no /models/figureforge/{}", path.join("/"))),
-    }
 }
 
 fn invalid(error: &WireError) -> Response {
@@ -62,41 +46,64 @@ fn not_found(what: &str) -> Response {
     Response::error(404, "not_found", format!("there is no {what}"))
 }
 
-async fn find<E: Engine>(store: &Store<E>, settings: &Settings, one: One<'_>) -> Result<Response, StoreError> {
+async fn find<E: Engine>(store: &Store<E>, settings: &Settings, one: One, ids: &Ids<'_>) -> Result<Response, StoreError> {
+    let image = ids.get("image_id");
     let found = match one {
-        One::User(id) => queries::user(store, id).await?,
-        One::Subscription(id) => queries::subscription_by_stripe_id(store, id).await?,
+        One::User => queries::user(store, ids.get("user_id")).await?,
+        One::Subscription => queries::subscription_by_stripe_id(store, ids.get("stripe_sub_id")).await?,
         // Only the head knows whose job it is; the row is under its user.
-        One::Job(id) => commands::row(store, &format!("job:{id}")).await?,
-        One::Image(id) => queries::image(store, id).await?,
-        One::Url(id) => return Ok(signed(queries::image(store, id).await?, settings, id, store.clock.now())),
-        One::Report(image, id) => queries::report(store, image, id).await?,
-        One::Flag(name) => queries::flag(store, name).await?,
-        One::Plan(id) => queries::plan(store, id).await?,
+        One::Job => commands::row(store, &format!("job:{}", ids.get("job_id"))).await?,
+        One::Image => queries::image(store, image).await?,
+        One::Url => return Ok(signed(queries::image(store, image).await?, settings, image, store.clock.now())),
+        One::Report => queries::report(store, image, ids.get("report_id")).await?,
+        One::Flag => queries::flag(store, ids.get("flag_name")).await?,
+        One::Plan => queries::plan(store, ids.get("plan_id")).await?,
     };
-    Ok(found.map_or_else(|| not_found(&one.name()), |item| Response::of(200, shown(&item))))
+    Ok(found.map_or_else(|| not_found(&ids.name()), |item| Response::of(200, shown(&item))))
 }
 
 /// A URL with which an image can be read for a while, public or not. What is deleted, blocked or removed has none.
 fn signed(image: Option<Item>, settings: &Settings, id: &str, now: Time) -> Response {
     let Some(image) = image.filter(can_be_seen) else { return not_found(&format!("image {id}")) };
-    let made = image.get("created_at").and_then(Attribute::as_u64).and_then(|second| Time::from_timestamp(i64::try_from(second).ok()?, 0));
-    let (Some(signer), Some(made)) = (&settings.signer, made) else {
-        return Response::error(503, "no_signer", "this deployment has no credentials to sign URLs with");
+    // As with a read model that a deployment does not have, to come again would not help.
+    let Some(signer) = &settings.signer else {
+        return Response::error(404, "no_signer", "this deployment has no credentials to sign URLs with");
     };
+    // An image may be older than the Unix epoch.
+    let made = image.get("created_at").and_then(Attribute::as_i64).and_then(|second| Time::from_timestamp(second, 0));
+    let Some(made) = made else { return not_found(&format!("image {id}")) };
     let key = ObjectKey::of(image.text("user_id"), made, id).to_string();
     let url = signer.url(&key, now, settings.signed_url_ttl);
     Response::of(200, json!({"image_id": id, "key": key, "url": url, "expires_in": settings.signed_url_ttl}))
 }
 
-async fn listed<E: Engine>(store: &Store<E>, list: List<'_>, query: &str) -> Result<Response, StoreError> {
-    match page_of(store, list, query).await {
+async fn listed<E: Engine>(store: &Store<E>, list: List, ids: &Ids<'_>, query: &str) -> Result<Response, StoreError> {
+    match page_of(store, list, ids, query).await {
         Ok(page) => {
-            let items: Vec<Value> = page.items.iter().map(|item| list.shown(item)).collect();
+            let items: Vec<Value> = page.items.iter().map(|item| item_of(list, ids, item)).collect();
             Ok(Response::of(200, json!({"items": items, "next": page.next.as_ref().map(cursor_text)})))
         }
         Err(Unlisted::Asked(error)) => Ok(invalid(&error)),
         Err(Unlisted::Store(error)) => Err(error),
+    }
+}
+
+/// An item as it is shown: a row of the tag index says in its key which image it is about.
+fn item_of(list: List, ids: &Ids<'_>, item: &Item) -> Value {
+    match list {
+        List::Tag => {
+            let image = item.text("sk").and_then(|sort| sort.strip_prefix("IMG#"));
+            json!({"tag": ids.get("tag"), "image_id": image, "created_at": item.get("created_at").map(Attribute::to_json)})
+        }
+        List::Users
+        | List::Jobs
+        | List::Reports
+        | List::Plans
+        | List::Flags
+        | List::ImagesOfUser
+        | List::JobsOfUser
+        | List::SubscriptionsOfUser
+        | List::ReportsOfImage => shown(item),
     }
 }
 
@@ -114,9 +121,10 @@ impl From<WireError> for Unlisted {
     }
 }
 
-async fn page_of<E: Engine>(store: &Store<E>, list: List<'_>, query: &str) -> Result<Page, Unlisted> {
+async fn page_of<E: Engine>(store: &Store<E>, list: List, ids: &Ids<'_>, query: &str) -> Result<Page, Unlisted> {
     let given = Parameters::read(query)?;
     let (asked, goes_on) = (given.asked.clone(), given.asked.start.is_some());
+    let user = ids.get("user_id");
     let page = match list {
         List::Users => queries::users_by_email(store, given.required("email")?, asked).await,
         List::Jobs => queries::jobs_by_status(store, given.one_of("status", &JobStatus::ALL, |status| status.as_str())?, asked).await,
@@ -128,36 +136,41 @@ async fn page_of<E: Engine>(store: &Store<E>, list: List<'_>, query: &str) -> Re
             queries::plans_by_active(store, active, asked).await
         }
         List::Flags => queries::flags(store, asked).await,
-        List::ImagesOf(user) => queries::images_by_user(store, user, asked).await,
-        List::JobsOf(user) => queries::jobs_of(store, user, asked).await,
-        List::SubscriptionsOf(user) => queries::subscriptions_of(store, user, asked).await,
-        List::ReportsOf(image) => queries::reports_of(store, image, asked).await,
-        List::Tag(tag) => queries::images_by_tag(store, tag, asked).await,
+        List::ImagesOfUser => queries::images_by_user(store, user, asked).await,
+        List::JobsOfUser => queries::jobs_of(store, user, asked).await,
+        List::SubscriptionsOfUser => queries::subscriptions_of(store, user, asked).await,
+        List::ReportsOfImage => queries::reports_of(store, ids.get("image_id"), asked).await,
+        List::Tag => queries::images_by_tag(store, ids.get("tag"), asked).await,
     };
     // DynamoDB refuses a cursor that it has not made.
     let forged = |error: &StoreError| goes_on && matches!(error, StoreError::Invalid(_));
     page.map_err(|error| if forged(&error) { page::wrong("after", "is not from a page before").into() } else { Unlisted::Store(error) })
 }
 
-async fn carried_out<E: Engine>(store: &Store<E>, asked: Command<'_>, body: &[u8]) -> Result<Response, StoreError> {
-    let (event, dated) = match event(&asked, body, store.clock.now()) {
+async fn carried_out<E: Engine>(store: &Store<E>, asked: Command, ids: &Ids<'_>, body: &[u8]) -> Result<Response, StoreError> {
+    let (event, dated) = match event(asked, ids, body, store.clock.now()) {
         Ok(event) => event,
         Err(error) => return Ok(invalid(&error)),
     };
-    Ok(match command(store, event, asked.makes(), dated).await? {
+    Ok(match command(store, event, asked.makes, dated).await? {
         Done::Row(Some(row)) => Response::of(200, shown(&row)),
-        Done::Row(None) if asked.makes() => Response::error(409, "purged", "it was deleted for good, and does not come back"),
-        Done::Row(None) => Response::of(200, Value::Object(asked.ids().collect())),
-        Done::Nothing => not_found(&asked.name()),
+        Done::Row(None) if asked.makes => Response::error(409, "purged", "it was deleted for good, and does not come back"),
+        Done::Row(None) => Response::of(200, Value::Object(fields_of(ids).collect())),
+        Done::Nothing => not_found(&ids.name()),
         Done::Different => Response::error(409, "event_id_was_used", "event_id: it was used for something else"),
         Done::Malformed(error) => invalid(&error),
     })
 }
 
+/// What a command is about, as the fact names it.
+fn fields_of(ids: &Ids<'_>) -> impl Iterator<Item = (String, Value)> {
+    ids.iter().map(|(name, id)| (name.to_owned(), id.into()))
+}
+
 /// The event that a command makes, and whether the client said when it happened. The path says what it is about, whatever the body says.
-fn event(asked: &Command<'_>, body: &[u8], now: Time) -> Result<(AppEvent, bool), WireError> {
+fn event(asked: Command, ids: &Ids<'_>, body: &[u8], now: Time) -> Result<(AppEvent, bool), WireError> {
     let mut fields: Map<String, Value> = page::object(body)?;
-    fields.extend(asked.ids());
+    fields.extend(fields_of(ids));
     let id = fields.remove("event_id").unwrap_or_default();
     let id = id.as_str().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
     let id = id.ok_or_else(|| page::wrong("event_id", "is missing, or not a text of 1 to 256 bytes"))?.into();

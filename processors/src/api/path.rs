@@ -2,6 +2,7 @@
 
 use dues_events::{SubscriptionId, UserId};
 
+use super::{figureforge, serenya, usage};
 use crate::fields::LONGEST_ID;
 use crate::read_models::ReadModel;
 
@@ -44,9 +45,15 @@ impl Route {
             Self::Records(_, Wanted::History(_)) => "/{user_id}/subscriptions/{subscription_id}/history",
             Self::Explain(_) => "/{user_id}/explain",
             Self::Entitlement(_, asked) => asked.template(),
-            Self::Model(ReadModel::Usage, _) => "/models/usage/{path}",
-            Self::Model(ReadModel::Figureforge, _) => "/models/figureforge/{path}",
-            Self::Model(ReadModel::Serenya, _) => "/models/serenya/{path}",
+            Self::Model(model, path) => {
+                let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                // What is not there needs a name too, for the metrics.
+                match model {
+                    ReadModel::Usage => usage::template(&path).unwrap_or("/models/usage/{path}"),
+                    ReadModel::Figureforge => figureforge::template(&path).unwrap_or("/models/figureforge/{path}"),
+                    ReadModel::Serenya => serenya::template(&path).unwrap_or("/models/serenya/{path}"),
+                }
+            }
         }
     }
 

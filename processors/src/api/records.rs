@@ -6,53 +6,57 @@ use dues_events::{Record, SubscriptionId, Time, UserId, attr, time};
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value, json};
 
-use super::openapi::{Operation, Part, object, shape, text_or_null};
+use super::openapi::{Operation, Part, list, object, shape, text, text_or_null, words};
 use super::path::{Route, Wanted, decoded_text};
 use super::{Api, Response, find, not_found, store_failed};
 use crate::explain::explain;
+
+/// The tag of everything about billing records.
+pub(super) const BILLING: &str = "billing";
+pub(super) const ABOUT_BILLING: &str = "Billing records: what is due, what became of it, and what to do about it.";
 
 /// The paths that are answered here.
 pub(super) fn openapi() -> Part {
     let statuses: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
     let memberships = [&statuses[..], &[INACTIVE]].concat();
-    let membership = json!({"type": "string", "enum": memberships});
-    let text = || json!({"type": "string"});
+    let membership = words(memberships);
     let record = object(json!({
-        "user_id": text(), "subscription_id": text(), "billing_date": text(), "billing_amount": text(), "term": {"enum": ["MONTHLY", "YEARLY"]},
-        "billing_status": {"type": "string", "enum": statuses},
+        "user_id": text(), "subscription_id": text(), "billing_date": text(), "billing_amount": text(), "term": words(["MONTHLY", "YEARLY"]),
+        "billing_status": words(statuses),
     }));
     let beat = object(json!({
         "at": text(), "sentence": text(), "source": text(), "event_id": text_or_null(), "subscription_id": text_or_null(), "from": text_or_null(),
         "to": text_or_null(), "followed": {"type": "array", "items": text()},
     }));
     let next = object(json!({"at": text_or_null(), "subscription_id": text(), "sentence": text()}));
-    let list = |items: Value| json!({"type": "array", "items": items});
     let path = |wanted: Wanted| Route::Records("u".into(), wanted).template();
-    Part::default()
+    Part::new(BILLING, ABOUT_BILLING)
         .shape("Record", record)
         .with(
             "GET",
             path(Wanted::All),
-            Operation::new("A user's billing records, oldest first, with the status of the membership.")
+            Operation::new("list_subscriptions", "A user's billing records, oldest first, with the status of the membership.")
                 .answer(200, "All of them.", object(json!({"user_id": text(), "status": membership, "subscriptions": list(shape("Record"))})))
                 .errors(&[404, 500, 503]),
         )
         .with(
             "GET",
             path(Wanted::One("s".into())),
-            Operation::new("One billing record.").answer(200, "The record.", shape("Record")).errors(&[404, 500, 503]),
+            Operation::new("get_subscription", "One billing record.")
+                .answer(200, "The record.", shape("Record"))
+                .errors(&[404, 500, 503]),
         )
         .with(
             "GET",
             path(Wanted::History("s".into())),
-            Operation::new("Every change of a billing record, in order, with its event and source.")
+            Operation::new("list_subscription_history", "Every change of a billing record, in order, with its event and source.")
                 .answer(200, "The rows.", object(json!({"user_id": text(), "subscription_id": text(), "rows": list(shape("Record"))})))
                 .errors(&[404, 500, 503]),
         )
         .with(
             "GET",
             Route::Explain("u".into()).template(),
-            Operation::new("A user's story: what happened, because of what, how it stands, and what comes next.")
+            Operation::new("explain_user", "A user's story: what happened, because of what, how it stands, and what comes next.")
                 .query("at", "As of that time: RFC 3339, or a day.", json!({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]}))
                 .answer(
                     200,

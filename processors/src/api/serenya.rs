@@ -1,22 +1,6 @@
-//! The paths below `/models/serenya/`:
-//!
-//! ```text
-//! GET  subscription-tiers             POST chat-options
-//! POST users                          POST users/find {"email"} or {"auth_provider","external_id"}
-//! GET  users/{id}                     POST users/{id}
-//! POST users/{id}/session             POST users/{id}/session/access, users/{id}/session/end
-//! POST users/{id}/consents            POST users/{id}/device
-//! POST users/{id}/biometric           POST users/{id}/biometric/verified, users/{id}/biometric/failed
-//! POST users/{id}/close
-//! GET  users/{id}/payments?limit=     POST users/{id}/payments, users/{id}/payments/{payment}/refunds
-//! GET  users/{id}/subscription        POST users/{id}/subscription
-//! GET  users/{id}/usage?feature=      POST users/{id}/usage
-//! GET  users/{id}/jobs?limit=         GET  users/{id}/jobs/{file}, POST users/{id}/jobs/{file}/failed
-//! GET  config/{key}?version=          POST config/{key}
-//! ```
-//!
-//! A command has an `event_id`, under which it is done once; with an `occurred_at` it happened then, otherwise now.
+//! What is answered below `/models/serenya/`; [`places`] lists the paths.
 
+mod places;
 mod usage;
 
 use dues_events::wire::WireError;
@@ -26,9 +10,12 @@ use dues_projections::serenya::tiers::Settings;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value as Json, json};
 
+use super::places::{Ids, find as find_place};
 use super::{Request, Response, decoded_text, store_failed};
 use crate::fields::Fields;
 use crate::read_models::serenya::{self as model, Commanded, Created};
+use places::{Asked, At, PLACES, Tell};
+pub(super) use places::{openapi, template};
 
 /// How many payments are listed, as in the seed.
 const PAYMENTS: u32 = 20;
@@ -66,88 +53,61 @@ impl From<StoreError> for No {
 }
 
 async fn route<E: Engine>(store: &Store<E>, settings: &Settings, path: &[&str], request: Request<'_>) -> Result<Response, No> {
-    let there_is_none = || Response::error(404, "no_such_path", format!("there is no /models/serenya/{}", path.join("/")));
-    match (request.method, path) {
-        ("GET", ["subscription-tiers"]) => Ok(ok(settings.tiers_json())),
-        ("POST", ["chat-options"]) => chat_options(settings, request.body),
-        ("POST", ["users"]) => create(store, request.body).await,
-        ("POST", ["users", "find"]) => find(store, request.body).await,
-        ("GET", ["config", key]) => {
-            let version = query(request, "version")?;
-            found(model::config(store, key, version.as_deref()).await?, format!("there is no configuration {key}"))
-        }
-        ("POST", ["config", key]) => {
-            let saved = command(store, "config.saved", Command::read(request.body)?.with("config_key", key)).await?;
-            Ok(ok(json!({"config_key": key, "outcome": saved})))
-        }
-        ("GET", ["users", user, rest @ ..]) => ask(store, settings, user, rest, request).await?.ok_or_else(|| No::Said(there_is_none())),
-        ("POST", ["users", user, "usage"]) => usage::count(store, settings, user, &known(store, user, request.body).await?).await,
-        ("POST", ["users", user, rest @ ..]) => {
-            let kind = kind(rest).ok_or_else(|| No::Said(there_is_none()))?;
-            let mut asked = known(store, user, request.body).await?;
-            match rest {
-                ["payments"] => asked.wrap_payment(),
-                ["payments", payment, "refunds"] => asked = asked.with("payment_id", payment),
-                ["subscription"] => asked.wrap("subscription"),
-                ["jobs", file, "failed"] => asked = asked.with("file_name", file),
-                _ => {}
-            }
-            let outcome = command(store, kind, asked).await?;
-            let profile = model::profile(store, user).await?.map(|profile| profile.to_json());
-            Ok(ok(json!({"user_id": user, "outcome": outcome, "profile": profile})))
-        }
-        (_, ["subscription-tiers"] | ["users", _, "jobs", _] | ["users", _, "jobs"]) => Ok(Response::not_allowed("GET")),
-        (_, ["users" | "chat-options"] | ["users", "find"]) => Ok(Response::not_allowed("POST")),
-        (_, ["config", _] | ["users", _] | ["users", _, "payments" | "subscription" | "usage"]) => Ok(not_allowed()),
-        (_, ["users", _, rest @ ..]) if kind(rest).is_some() => Ok(Response::not_allowed("POST")),
-        _ => Ok(there_is_none()),
+    let (asked, ids) = find_place(PLACES, path, request).map_err(No::Said)?;
+    let user = ids.get("user_id");
+    let nobody = || format!("there is no user {user}");
+    match asked {
+        Asked::Tiers => Ok(ok(settings.tiers_json())),
+        Asked::ChatOptions => chat_options(settings, request.body),
+        Asked::Config => config(store, ids.get("config_key"), query(request, "version")?).await,
+        Asked::SaveConfig => save_config(store, ids.get("config_key"), request.body).await,
+        Asked::Create => create(store, request.body).await,
+        Asked::Find => find(store, request.body).await,
+        Asked::Profile => found(model::profile(store, user).await?, nobody()),
+        Asked::Subscription => found(model::current_subscription(store, user).await?, nobody()),
+        Asked::Payments => Ok(list(user, "payments", &model::payments(store, user, limit(request, PAYMENTS)?).await?)),
+        Asked::Usage => usage::check(store, settings, user, query(request, "feature")?).await,
+        Asked::Count => usage::count(store, settings, user, &known(store, user, request.body).await?).await,
+        Asked::Jobs => Ok(list(user, "jobs", &model::jobs(store, user, limit(request, JOBS)? as usize).await?)),
+        Asked::Job => job(store, user, ids.get("file_name")).await,
+        Asked::Tell(tell) => told(store, *tell, &ids, request.body).await,
     }
 }
 
-/// The event that a command of a user's stands for.
-fn kind(rest: &[&str]) -> Option<&'static str> {
-    Some(match rest {
-        [] => "user.updated",
-        ["session"] => "session.started",
-        ["session", "access"] => "session.accessed",
-        ["session", "end"] => "session.ended",
-        ["consents"] => "consent.given",
-        ["device"] => "device.seen",
-        ["biometric"] => "biometric.registered",
-        ["biometric", "verified"] => "biometric.verified",
-        ["biometric", "failed"] => "biometric.failed",
-        ["close"] => "account.closed",
-        ["payments"] => "payment.recorded",
-        ["payments", _, "refunds"] => "payment.refunded",
-        ["subscription"] => "subscription.updated",
-        ["jobs", _, "failed"] => "document.failed",
-        _ => return None,
+/// Tells what has happened to a user, and how the user stands then.
+async fn told<E: Engine>(store: &Store<E>, tell: Tell, ids: &Ids<'_>, body: &[u8]) -> Result<Response, No> {
+    let user = ids.get("user_id");
+    let known = known(store, user, body).await?;
+    // The path says what it is about, whatever the body says.
+    let mut asked = ids.iter().fold(known, |asked, (name, id)| asked.with(name, id));
+    match tell.fields {
+        At::Top => {}
+        At::Payment => asked.wrap_payment(),
+        At::Subscription => asked.wrap("subscription"),
+    }
+    let outcome = command(store, tell.kind, asked).await?;
+    let profile = model::profile(store, user).await?.map(|profile| profile.to_json());
+    Ok(ok(json!({"user_id": user, "outcome": outcome, "profile": profile})))
+}
+
+async fn config<E: Engine>(store: &Store<E>, key: &str, version: Option<String>) -> Result<Response, No> {
+    found(model::config(store, key, version.as_deref()).await?, format!("there is no configuration {key}"))
+}
+
+async fn save_config<E: Engine>(store: &Store<E>, key: &str, body: &[u8]) -> Result<Response, No> {
+    let saved = command(store, "config.saved", Command::read(body)?.with("config_key", key)).await?;
+    Ok(ok(json!({"config_key": key, "outcome": saved})))
+}
+
+async fn job<E: Engine>(store: &Store<E>, user: &str, file: &str) -> Result<Response, No> {
+    Ok(match model::job(store, user, file).await? {
+        Some(job) => ok(job.to_json()),
+        None => Response::of(404, json!({"status": "not_found", "file_name": file})),
     })
 }
 
-/// Answers a question about a user.
-async fn ask<E: Engine>(
-    store: &Store<E>,
-    settings: &Settings,
-    user: &str,
-    rest: &[&str],
-    request: Request<'_>,
-) -> Result<Option<Response>, No> {
-    let list =
-        |items: Vec<Item>, name: &str| Ok(Some(ok(json!({"user_id": user, name: items.iter().map(Item::to_json).collect::<Vec<_>>()}))));
-    let nobody = format!("there is no user {user}");
-    match rest {
-        [] => found(model::profile(store, user).await?, nobody).map(Some),
-        ["subscription"] => found(model::current_subscription(store, user).await?, nobody).map(Some),
-        ["payments"] => list(model::payments(store, user, limit(request, PAYMENTS)?).await?, "payments"),
-        ["usage"] => usage::check(store, settings, user, query(request, "feature")?).await.map(Some),
-        ["jobs"] => list(model::jobs(store, user, limit(request, JOBS)? as usize).await?, "jobs"),
-        ["jobs", file] => Ok(Some(match model::job(store, user, file).await? {
-            Some(job) => ok(job.to_json()),
-            None => Response::of(404, json!({"status": "not_found", "file_name": file})),
-        })),
-        _ => Ok(None),
-    }
+fn list(user: &str, name: &str, items: &[Item]) -> Response {
+    ok(json!({"user_id": user, name: items.iter().map(Item::to_json).collect::<Vec<_>>()}))
 }
 
 fn ok(body: Json) -> Response {
@@ -156,11 +116,6 @@ fn ok(body: Json) -> Response {
 
 fn found(item: Option<Item>, none: String) -> Result<Response, No> {
     item.map(|item| ok(item.to_json())).ok_or_else(|| No::Said(Response::error(404, "not_found", none)))
-}
-
-fn not_allowed() -> Response {
-    let refused = Response::error(405, "method_not_allowed", "the methods here are GET and POST");
-    Response { allow: Some("GET, POST"), ..refused }
 }
 
 /// What a command says, and under which id.

@@ -1,11 +1,12 @@
-//! The paths below `/models/usage/`: `POST {user_id}/{feature}` counts an action; `GET {user_id}` tells plan, limits and today's usage, `GET
-//! {user_id}/actions` what was done; `GET features/{feature}` who has used a feature, `GET actions` what everybody did.
+//! What is answered below `/models/usage/`; [`places`] lists the paths.
 
-use chrono::NaiveDate;
+mod places;
+
+use chrono::{Datelike as _, NaiveDate};
 use dues_events::usage::{Logged, Used, details, reset_at, reset_date};
 use dues_events::wire::WireError;
 use dues_events::{GoTime, Item, Time, UserId};
-use dues_store::usage::count::{Asked, Counted};
+use dues_store::usage::count::{Asked as Action, Counted};
 use dues_store::usage::log::Span;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value, json};
@@ -13,9 +14,12 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::path::decoded_text;
+use super::places::find;
 use super::{Request, Response, store_failed};
-use crate::fields::Fields;
+use crate::fields::{Fields, LONGEST_ID};
 use crate::read_models::usage::{Settings, count, count_json, summary};
+use places::{Asked, PLACES};
+pub(super) use places::{openapi, template};
 
 /// How many rows are listed, unless somebody asks for more or fewer, and the most.
 const LISTED: usize = 100;
@@ -23,15 +27,17 @@ const MOST_LISTED: usize = 1000;
 
 /// Answers a request; the path has no percent-encoding any more.
 pub(super) async fn answer<E: Engine>(store: &Store<E>, settings: &Settings, path: &[&str], request: Request<'_>) -> Response {
-    let answered = match (path, request.method) {
-        (["actions"], "GET") => all_actions(store, request.query).await,
-        (["features", feature], "GET") => feature_usage(store, settings, feature, request.query).await,
-        ([user], "GET") => user_summary(store, settings, &UserId::from(*user)).await,
-        ([user, "actions"], "GET") => user_actions(store, &UserId::from(*user), request.query).await,
-        ([user, feature], "POST") if *feature != "actions" => count_action(store, settings, user, feature, request.body).await,
-        ([_] | ["features", _] | [_, "actions"], _) => Ok(Response::not_allowed("GET")),
-        ([_, _], _) => Ok(Response::not_allowed("POST")),
-        (_, _) => Ok(Response::error(404, "no_such_path", format!("there is no /models/usage/{}", path.join("/")))),
+    let (asked, ids) = match find(PLACES, path, request) {
+        Ok(found) => found,
+        Err(refused) => return refused,
+    };
+    let (user, feature) = (UserId::from(ids.get("user_id")), ids.get("feature"));
+    let answered = match asked {
+        Asked::AllActions => all_actions(store, request.query).await,
+        Asked::Feature => feature_usage(store, settings, feature, request.query).await,
+        Asked::User => user_summary(store, settings, &user).await,
+        Asked::Actions => user_actions(store, &user, request.query).await,
+        Asked::Count => count_action(store, settings, user, feature, request.body).await,
     };
     answered.unwrap_or_else(|failed| match failed {
         Failed::Asked(wrong) => Response::error(422, "invalid_field", wrong.to_string()),
@@ -65,14 +71,14 @@ impl From<StoreError> for Failed {
 async fn count_action<E: Engine>(
     store: &Store<E>,
     settings: &Settings,
-    user: &str,
+    user: UserId,
     feature: &str,
     body: &[u8],
 ) -> Result<Response, Failed> {
     known(settings, feature)?;
     let fields = Fields::read(body, "body")?;
-    let asked = Asked {
-        user: user.into(),
+    let asked = Action {
+        user,
         feature: feature.to_owned(),
         kind: fields.id("action_type")?.to_owned(),
         details: details(fields.json("action_details")).map_err(|why| wrong("action_details", why.to_string()))?,
@@ -86,7 +92,7 @@ async fn count_action<E: Engine>(
 }
 
 /// The day's usage is used up: it is forgotten at midnight.
-fn refused(asked: &Asked, used: u64, limit: u64, now: Time) -> Response {
+fn refused(asked: &Action, used: u64, limit: u64, now: Time) -> Response {
     let reset = reset_at(now);
     let at = GoTime::trimmed(reset).text();
     let message = format!("{} was used {used} times today, the most is {limit}: again after {at}", asked.feature);
@@ -168,9 +174,11 @@ impl Parameters {
         Ok(Self {
             span: Span { from: time("from")?, to: time("to")? },
             limit: limit.unwrap_or(LISTED),
-            date: parsed(&values, "date", "a day such as 2024-01-15", |_| true)?,
+            date: parsed(&values, "date", "a day such as 2024-01-15", |day: &NaiveDate| (1..=9999).contains(&day.year()))?,
             at_least: parsed(&values, "at_least", "a whole number", |_| true)?.unwrap_or(0),
-            kind: values.remove("type"),
+            kind: parsed(&values, "type", &format!("a text of 1 to {LONGEST_ID} bytes"), |kind: &String| {
+                (1..=LONGEST_ID).contains(&kind.len())
+            })?,
         })
     }
 }

@@ -38,6 +38,9 @@ pub enum FlagStatus {
 }
 
 impl FlagStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Clean, Self::HumanPending, Self::AutoBlocked, Self::Removed];
+
     /// Its word.
     #[must_use]
     pub fn as_str(self) -> &'static str {

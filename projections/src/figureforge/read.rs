@@ -1,9 +1,11 @@
 //! What applications' events say: `figureforge.<entity>.<what>`, with the entity's id among the fields.
 
+use dues_events::usage::kept;
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 
 use super::image::ImageFact;
 use super::job::{End, JobFact};
@@ -73,6 +75,11 @@ struct Flagged {
 /// The aggregate and the fact; `None` for a type that is not known.
 pub(super) fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
     let Some((entity, what)) = event.kind.split_once('.') else { return Ok(None) };
+    // What is kept as it came has to fit into the table.
+    for field in ["prompt_json", "value"] {
+        let json = event.body.get(field).unwrap_or(&Json::Null);
+        kept(json).map_err(|why| WireError { field: field.to_owned(), problem: why.to_string() })?;
+    }
     let fact = match entity {
         "user" => said(event, what, "saved")?.map(Fact::User),
         "plan" => said(event, what, "saved")?.map(Fact::Plan),

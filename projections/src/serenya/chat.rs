@@ -12,7 +12,8 @@ pub fn for_document(options: &Json, document_type: Option<&str>, metrics: &[Stri
     let mut options = options.clone();
     if document_type == Some(RESULT) {
         let prompt = options["metric"]["base_prompts"]["explanation"].as_str().unwrap_or_default().to_owned();
-        if let Some(list) = options[RESULT]["options"].as_array_mut() {
+        // A deployment's own options may have no such list.
+        if let Some(list) = options.get_mut(RESULT).and_then(|result| result.get_mut("options")?.as_array_mut()) {
             list.extend(metrics.iter().map(|metric| about(metric, &prompt)));
         }
     }

@@ -68,7 +68,9 @@ impl Subscription {
     /// The tier that it gives at a time: a paid one ends with its days of grace.
     #[must_use]
     pub fn tier_at(&self, at: Time) -> &str {
-        let over = self.end_date.is_some_and(|end| at >= end + TimeDelta::days(i64::from(self.grace_period_days)));
+        let grace = TimeDelta::days(i64::from(self.grace_period_days));
+        // Days of grace beyond the end of time are for ever.
+        let over = self.end_date.and_then(|end| end.checked_add_signed(grace)).is_some_and(|last| at >= last);
         if self.is_in_force() && !over { &self.subscription_type } else { FREE }
     }
 

@@ -92,6 +92,9 @@ impl Settings {
         let mut settings = Self::default();
         settings.tiers.extend(said.tiers);
         settings.chat_options = said.chat_options.unwrap_or(settings.chat_options);
+        if !settings.chat_options.is_object() {
+            return Err(format!("{}: chat_options: is not an object", Self::VARIABLE));
+        }
         Ok(settings)
     }
 
@@ -157,6 +160,7 @@ mod tests {
         assert_eq!(settings.tiers["free"].monthly_price_usd, Price(Money::from_cents(150)));
         assert_eq!(settings.tiers["premium"], Settings::default().tiers["premium"]);
         assert_eq!(Settings::parse("[").unwrap_err(), "DUES_SERENYA: is not JSON: EOF while parsing a list at line 1 column 1");
+        assert_eq!(Settings::parse(r#"{"chat_options":[]}"#).unwrap_err(), "DUES_SERENYA: chat_options: is not an object");
         free["storage_gb"] = (-1).into();
         let wrong = Settings::parse(&json!({"tiers": {"free": free}}).to_string()).unwrap_err();
         assert!(wrong.starts_with("DUES_SERENYA: tiers.free"), "{wrong}");

@@ -2,8 +2,9 @@
 
 mod payments;
 
-use chrono::TimeDelta;
+use chrono::{Datelike as _, TimeDelta};
 use dues_events::Time;
+use dues_events::usage::kept;
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
@@ -148,8 +149,8 @@ struct StartedWire {
 fn started(event: &AppEvent) -> Result<Started, WireError> {
     let Named { user_id, session_id } = named(event)?;
     let wire: StartedWire = event.read()?;
-    let issued_at = wire.issued_at.unwrap_or(event.at);
-    let expires_at = wire.expires_at.unwrap_or(issued_at + SESSION);
+    let issued_at = dated("issued_at", wire.issued_at)?.unwrap_or(event.at);
+    let expires_at = dated("expires_at", wire.expires_at.or_else(|| issued_at.checked_add_signed(SESSION)))?.unwrap_or(issued_at);
     if expires_at <= issued_at {
         return Err(wrong("expires_at", "is not after issued_at"));
     }
@@ -160,7 +161,7 @@ fn started(event: &AppEvent) -> Result<Started, WireError> {
         refresh_token_hash: wire.refresh_token_hash,
         issued_at,
         expires_at,
-        biometric_expires_at: wire.biometric_expires_at,
+        biometric_expires_at: dated("biometric_expires_at", wire.biometric_expires_at)?,
         user_agent: wire.user_agent,
         source_ip: wire.source_ip,
     })
@@ -169,6 +170,7 @@ fn started(event: &AppEvent) -> Result<Started, WireError> {
 fn registration(event: &AppEvent) -> Result<Registration, WireError> {
     let mut registration: Registration = event.read()?;
     registration.registration_id = id("registration_id", registration.registration_id)?;
+    dated("challenge_expires_at", registration.challenge_expires_at)?;
     match registration.challenge_data.as_ref().map(String::len) {
         Some(length) if length > LONGEST_CHALLENGE => {
             Err(wrong("challenge_data", format!("has {length} bytes, the most is {LONGEST_CHALLENGE}")))
@@ -183,13 +185,15 @@ fn failed(event: &AppEvent) -> Result<BiometricFact, WireError> {
         locked_until: Option<Time>,
     }
     let Wire { locked_until } = event.read()?;
-    Ok(BiometricFact::Failed { locked_until })
+    Ok(BiometricFact::Failed { locked_until: dated("locked_until", locked_until)? })
 }
 
 fn subscription(event: &AppEvent) -> Result<Subscription, WireError> {
     let mut subscription: Subscription = inside(event, "subscription")?;
     subscription.subscription_id = id("subscription.subscription_id", subscription.subscription_id)?;
     subscription.subscription_type = id("subscription.subscription_type", subscription.subscription_type)?;
+    dated("subscription.start_date", Some(subscription.start_date))?;
+    dated("subscription.end_date", subscription.end_date)?;
     Ok(subscription)
 }
 
@@ -230,6 +234,9 @@ fn config(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
     if saved.config_key.contains('#') {
         return Err(wrong("config_key", "has a # in it"));
     }
+    for (field, json) in [("features", &saved.features), ("limits", &saved.limits), ("services", &saved.services)] {
+        kept(json).map_err(|why| wrong(field, why.to_string()))?;
+    }
     let name = aggregate_of("config", &saved.config_key.to_lowercase(), &saved.version);
     Ok(Some((name, Fact::Config(saved))))
 }
@@ -238,6 +245,14 @@ fn email(field: &str, text: &str) -> Result<String, WireError> {
     let text = text.trim();
     let parts = text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && !host.is_empty());
     if parts { id(field, text.to_owned()) } else { Err(wrong(field, "is not an email address")) }
+}
+
+/// A time that others can read: RFC 3339 has years of four digits.
+fn dated(field: &str, time: Option<Time>) -> Result<Option<Time>, WireError> {
+    match time {
+        Some(time) if !(1..=9999).contains(&time.year()) => Err(wrong(field, "is not in the years 1 to 9999")),
+        Some(_) | None => Ok(time),
+    }
 }
 
 fn id(field: &str, text: String) -> Result<String, WireError> {

@@ -16,6 +16,8 @@ dues_tests::on_engines! {
     a_command_that_is_repeated_changes_nothing,
     what_is_wrong_is_named,
     signed_url_ttl_default_ten_minutes,
+    an_image_from_before_1970_has_a_url,
+    what_no_table_can_hold_is_refused,
 }
 
 struct Client<E: Engine> {
@@ -215,27 +217,30 @@ async fn what_is_wrong_is_named<E: Engine>(engine: E) {
         );
     }
     let refused = client.send("POST", "users/u-1", "", Value::Null).await;
-    assert_eq!((code(&refused), refused.allow), ((405, "method_not_allowed"), Some("GET, PUT, DELETE")));
+    assert_eq!((code(&refused), refused.allow.as_deref()), ((405, "method_not_allowed"), Some("GET, PUT, DELETE")));
     assert_eq!(code(&client.send("GET", "albums", "", Value::Null).await), (404, "no_such_path"));
     for path in ["users/u", "jobs/j", "images/i", "images/i/reports/r", "flags/f", "plans/p", "subscriptions/s", "images/i/url"] {
         assert_eq!(code(&client.send("GET", path, "", Value::Null).await), (404, "not_found"), "{path}");
     }
 }
 
-async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
-    let mut client = Client::new(engine);
-    client.forge.tell(&[image("e-1", 1, "i-1", Some("u-1"), &[]), image("e-2", 1, "i-2", None, &[])]).await;
-    assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (503, "no_signer"));
-    let signer = Signer {
+fn signer() -> Signer {
+    Signer {
         host: "figureforge-prod.s3.us-east-1.amazonaws.com".into(),
         region: "us-east-1".into(),
         access_key_id: "AKIAIOSFODNN7EXAMPLE".into(),
         secret_access_key: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".into(),
         session_token: None,
-    };
+    }
+}
+
+async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
+    let mut client = Client::new(engine);
+    client.forge.tell(&[image("e-1", 1, "i-1", Some("u-1"), &[]), image("e-2", 1, "i-2", None, &[])]).await;
+    assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (404, "no_signer"));
     let signing = |ttl: Option<u32>| {
         let settings = Settings::default();
-        let settings = Settings { signer: Some(signer.clone()), signed_url_ttl: ttl.unwrap_or(settings.signed_url_ttl), ..settings };
+        let settings = Settings { signer: Some(signer()), signed_url_ttl: ttl.unwrap_or(settings.signed_url_ttl), ..settings };
         ReadModels::default().with_figureforge(settings)
     };
     client.api.read_models = signing(None);
@@ -249,4 +254,31 @@ async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
     assert!(client.get("images/i-1/url", "").await["url"].as_str().unwrap().contains("X-Amz-Expires=60&"));
     client.forge.tell(&[event("e-3", 2, "image.deleted", json!({"image_id": "i-1"}))]).await;
     assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (404, "not_found"));
+}
+
+async fn an_image_from_before_1970_has_a_url<E: Engine>(engine: E) {
+    let mut client = Client::new(engine);
+    client.api.read_models = ReadModels::default().with_figureforge(Settings { signer: Some(signer()), ..Settings::default() });
+    client.done("PUT", "images/i-1", json!({"event_id": "e", "url": "x", "user_id": "u-1", "occurred_at": "1960-01-02T00:00:00Z"})).await;
+    assert_eq!(client.get("images/i-1/url", "").await["key"], "users/u-1/1960/01/02/i-1.jpg");
+}
+
+/// DynamoDB ends at 32 levels and at numbers of 125 digits, and keys have an end too: nobody is told so with a 500.
+async fn what_no_table_can_hold_is_refused<E: Engine>(engine: E) {
+    let client = Client::new(engine);
+    let deep = (0..40).fold(json!(1), |inside, _| json!([inside]));
+    for (path, field, body) in [
+        ("flags/f", "value", json!({"enabled": true, "value": deep})),
+        ("flags/f", "value", json!({"enabled": true, "value": [1e300]})),
+        ("jobs/j", "prompt_json", json!({"user_id": "u-1", "prompt_json": {"a": 1e-300}})),
+        ("images/i", "prompt_json", json!({"url": "x", "prompt_json": deep})),
+    ] {
+        let mut body = body;
+        body["event_id"] = "e".into();
+        let refused = client.send("PUT", path, "", body).await;
+        assert_eq!(code(&refused), (422, "invalid_field"), "{path}: {refused:?}");
+        assert!(refused.body["error"]["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{refused:?}");
+    }
+    let email = format!("email={}%40b", "x".repeat(3000));
+    assert_eq!(code(&client.send("GET", "users", &email, Value::Null).await), (422, "invalid_field"));
 }

@@ -11,6 +11,10 @@ dues_tests::on_engines! {
     a_closed_account_has_no_session,
     what_the_program_shows_of_a_user,
     paths_that_there_are_not,
+    times_that_nobody_can_write_are_refused,
+    days_of_grace_without_end_are_no_end,
+    what_no_table_can_hold_is_refused,
+    an_id_is_text,
 }
 
 async fn consents_device_and_biometric_are_embedded<E: Engine>(engine: E) {
@@ -105,13 +109,65 @@ async fn paths_that_there_are_not<E: Engine>(engine: E) {
         ("POST", "users/u-1/nothing", 404, None),
         ("GET", "users", 405, Some("POST")),
         ("DELETE", "users/u-1", 405, Some("GET, POST")),
-        ("GET", "users/u-1/session/end", 404, None),
+        ("GET", "users/u-1/session/end", 405, Some("POST")),
+        ("GET", "users/find", 405, Some("POST")),
         ("PUT", "users/u-1/session", 405, Some("POST")),
-        ("POST", "users/u-1/jobs", 404, None),
+        ("POST", "users/u-1/jobs", 405, Some("GET")),
         ("PUT", "users/u-1/jobs", 405, Some("GET")),
         ("PUT", "config/a", 405, Some("GET, POST")),
     ] {
         let answer = ask(&engine, method, path, Value::Null).await;
-        assert_eq!((answer.status, answer.allow), (status, allow), "{method} {path}");
+        assert_eq!((answer.status, answer.allow.as_deref()), (status, allow), "{method} {path}");
     }
+}
+
+/// A year of six digits once ended the program's answer: a day after the last one there is no time.
+async fn times_that_nobody_can_write_are_refused<E: Engine>(engine: E) {
+    ada(&engine).await;
+    let far = "+262142-12-31T23:59:59Z";
+    for (path, field, body) in [
+        ("session", "issued_at", json!({"session_id": "s", "issued_at": far})),
+        ("session", "expires_at", json!({"session_id": "s", "expires_at": far})),
+        ("session", "expires_at", json!({"session_id": "s", "occurred_at": "9999-12-31T23:59:59Z"})),
+        ("session", "biometric_expires_at", json!({"session_id": "s", "biometric_expires_at": far})),
+        ("biometric", "challenge_expires_at", json!({"registration_id": "b", "biometric_type": "faceid", "challenge_expires_at": far})),
+        ("biometric/failed", "locked_until", json!({"locked_until": far})),
+        ("subscription", "subscription.start_date", subscription(json!({"start_date": far}))),
+        ("subscription", "subscription.end_date", subscription(json!({"end_date": far}))),
+        ("payments", "payment.initiated_at", json!({"amount": 1, "initiated_at": far})),
+    ] {
+        let mut body = body;
+        body["event_id"] = "e".into();
+        let refused = ask(&engine, "POST", &format!("users/u-1/{path}"), body).await;
+        let said = format!("{field}: is not in the years 1 to 9999");
+        assert_eq!((refused.status, refused.body["error"]["message"].as_str()), (422, Some(said.as_str())), "{path}");
+    }
+}
+
+fn subscription(more: Value) -> Value {
+    let mut all = json!({"subscription_id": "s-1", "subscription_type": "premium", "subscription_status": "active", "provider": "apple",
+        "start_date": "2026-01-01T00:00:00Z", "end_date": "2026-02-01T00:00:00Z"});
+    all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    all
+}
+
+async fn days_of_grace_without_end_are_no_end<E: Engine>(engine: E) {
+    ada(&engine).await;
+    let mut body = subscription(json!({"grace_period_days": u32::MAX}));
+    body["event_id"] = "e".into();
+    assert_eq!(ask(&engine, "POST", "users/u-1/subscription", body).await.status, 200);
+    let usage = ask(&engine, "GET", "users/u-1/usage", Value::Null).await;
+    assert_eq!((usage.status, usage.body), (200, json!({"allowed": true})), "premium, long after its end");
+}
+
+async fn what_no_table_can_hold_is_refused<E: Engine>(engine: E) {
+    let deep = (0..40).fold(json!(1), |inside, _| json!([inside]));
+    let refused = ask(&engine, "POST", "config/app", json!({"event_id": "e", "version": "v1", "limits": deep})).await;
+    assert_eq!((refused.status, refused.body["error"]["message"].as_str()), (422, Some("limits: is deeper than 16 levels")));
+}
+
+async fn an_id_is_text<E: Engine>(engine: E) {
+    let body = json!({"id": 7, "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "g-1"});
+    let refused = ask(&engine, "POST", "users", body).await;
+    assert_eq!((refused.status, refused.body["error"]["message"].as_str()), (422, Some("id: is not text")));
 }

@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::api::path::decoded_text;
 use crate::changes::{read_item, write_item};
+use crate::fields::LONGEST_ID;
 use crate::read_models::figureforge::queries::Asked;
 
 /// How many items a page has, unless somebody asks for more or fewer, and the most.
 const LISTED: u32 = 100;
-const MOST_LISTED: u32 = 1000;
+pub(super) const MOST_LISTED: u32 = 1000;
 
 pub(super) fn wrong(field: &str, problem: impl Into<String>) -> WireError {
     WireError { field: field.to_owned(), problem: problem.into() }
@@ -60,7 +61,12 @@ impl Parameters {
     /// A parameter that must be there.
     pub(super) fn required(&self, name: &str) -> Result<&str, WireError> {
         let value = self.others.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-        value.filter(|value| !value.is_empty()).ok_or_else(|| wrong(name, "is missing"))
+        let value = value.filter(|value| !value.is_empty()).ok_or_else(|| wrong(name, "is missing"))?;
+        // A key of the table has to hold it.
+        if value.len() > LONGEST_ID {
+            return Err(wrong(name, format!("has {} bytes, the most is {LONGEST_ID}", value.len())));
+        }
+        Ok(value)
     }
 
     /// One of a few words, which must be there.

@@ -79,9 +79,12 @@ pub enum Created {
 /// What the store could not do.
 pub async fn create_user<E: Engine>(store: &Store<E>, id: Option<&EventId>, body: &Json) -> Result<Created, StoreError> {
     let text = |name: &str| body[name].as_str().unwrap_or_default();
-    let user = match text("id") {
-        "" => UserId::of_sign_in(text("auth_provider"), text("external_id")),
-        given => UserId::from(given),
+    let user = match &body["id"] {
+        Json::Null => UserId::of_sign_in(text("auth_provider"), text("external_id")),
+        Json::String(given) => UserId::from(given.as_str()),
+        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+            return Ok(Created::Wrong(WireError { field: "id".to_owned(), problem: "is not text".to_owned() }));
+        }
     };
     let mut body = body.clone();
     body["user_id"] = user.as_str().into();

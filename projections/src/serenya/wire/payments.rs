@@ -6,7 +6,7 @@ use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
 
-use super::{id, inside, user, wrong};
+use super::{dated, id, inside, user, wrong};
 use crate::serenya::payment::{Parts, Payment, Refund, Source, Status, Word};
 use crate::serenya::tiers::Price;
 use crate::serenya::{Fact, aggregate_of, rows};
@@ -57,7 +57,7 @@ pub(super) fn recorded(event: &AppEvent) -> Result<(String, Parts), WireError> {
         platform: wire.platform,
         app_version: wire.app_version,
     };
-    let begun = wire.initiated_at.unwrap_or(event.at);
+    let begun = dated("payment.initiated_at", wire.initiated_at)?.unwrap_or(event.at);
     let words = [(Source::Application, word)].into_iter().collect();
     Ok((id("payment.payment_id", wire.payment_id)?, Parts { begun: Some(begun), touched: Some(event.at), words, ..Parts::default() }))
 }
