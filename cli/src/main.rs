@@ -75,7 +75,7 @@ fn main() -> ExitCode {
             Command::Replay(replay) => replay::run(&args.data, &replay).await,
             Command::Export(export) => export::export(&args.data, &export).await,
             Command::Import(import) => export::import(&args.data, &import).await,
-            Command::Backup(backup) => backup::run(&args.data, &backup),
+            Command::Backup(backup) => backup::run(&args.data, &backup).await,
             Command::Collect(collect) => collect::run(&args.data, &collect).await,
             Command::Pay(pay) => act::pay(&args.data, &pay).await,
             Command::Waive(act) => act::run(&args.data, &act, Action::Waive).await,

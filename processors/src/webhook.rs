@@ -98,8 +98,8 @@ impl<I: Inbox> Webhook<I> {
             return Err(too_large());
         }
         if self.secrets.is_empty() {
-            tracing::error!(status = 500, length, "webhook refused: no Stripe secret is configured, so no webhook can be believed");
-            return Err(Response::error(500, "no_secret", "no signing secret is configured here"));
+            tracing::error!(status = 404, length, "webhook refused: no Stripe secret is configured, so no webhook can be believed");
+            return Err(Response::error(404, "no_secret", "no signing secret is configured here"));
         }
         let signature = request.signature.ok_or(SignatureError::Missing);
         let verified = signature.and_then(|header| verify(header, request.body, self.secrets.all(), self.clock.now(), self.tolerance));
@@ -126,7 +126,7 @@ pub fn openapi() -> Part {
     )
     .body(json!({"type": "object"}))
     .answer(200, "It is in the inbox, or is not for us.", taken)
-    .errors(&[400, 413, 500, 503])
+    .errors(&[400, 404, 413, 500, 503])
     .known_by(SCHEME);
     let signed = "What Stripe makes of the body, the time and the secret: t=…,v1=….";
     Part::new("webhooks", "What others tell by calling.")

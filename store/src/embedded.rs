@@ -14,8 +14,9 @@ mod writer;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -42,12 +43,9 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 const ROW: &str = "row";
 const SORT: &str = "sort";
 
-/// The log is long when it has three quarters of the pages after which the writer copies it back.
-const LONG_LOG: i64 = 12 * 1024;
-
-/// Durable when acknowledged. The log is copied back every 64 MB, so that pages which change often are copied once.
+/// Durable when acknowledged. The log is copied back every 128 MB, so that pages which change often are copied once.
 pub const WRITER_SETTINGS: &str =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 16384;";
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 32768;";
 
 /// The engine. Clones share the file.
 #[derive(Clone)]
@@ -61,6 +59,9 @@ struct Shared {
     jobs: Option<Doors>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+    /// The file itself, for [`Embedded::flush`]. It stays open as long as the program runs: whoever closes a file gives up all locks that the program
+    /// has on it (so POSIX wants it), and SQLite's are among them.
+    file: OnceLock<ManuallyDrop<std::fs::File>>,
 }
 
 /// The ways to the writer.
@@ -89,6 +90,9 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
+    /// After so many pages the writer copies the log back into the file: as [`WRITER_SETTINGS`] say.
+    pub const LONGEST_LOG: u64 = 32_768;
+
     /// Opens the file, and makes it when it is not there.
     ///
     /// # Errors
@@ -110,8 +114,13 @@ impl Embedded {
         let writer = Writer::new(db);
         let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue, ahead));
         let thread = thread.map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
-        let shared =
-            Shared { path: path.to_owned(), jobs: Some(Doors { usual, urgent }), writer: Some(thread), readers: Mutex::new(Vec::new()) };
+        let shared = Shared {
+            path: path.to_owned(),
+            jobs: Some(Doors { usual, urgent }),
+            writer: Some(thread),
+            readers: Mutex::new(Vec::new()),
+            file: OnceLock::new(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -140,15 +149,29 @@ impl Embedded {
     }
 
     /// Copies the log back into the file beside the writer, which does so itself once the log is long, and then has little left to copy: whoever waits
-    /// for an acknowledgement waits for that too. It takes as long as the disk does. Tells whether the log has become so long that the writer will soon
-    /// do it.
+    /// for an acknowledgement waits for that too. It takes as long as the disk does. Gives how many pages the log has.
     ///
     /// # Errors
     /// When the file could not be written.
-    pub fn copy_back(&self) -> Result<bool, StoreError> {
-        // Whether another one is at it, how many pages the log has, and how many of them were copied.
+    pub fn copy_back(&self) -> Result<u64, StoreError> {
+        // Whether another one is at it, how many pages the log has, and how many of them were copied; -1 when that is not known.
         let pages = self.read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1))?))?;
-        Ok(pages >= LONG_LOG)
+        self.flush()?;
+        Ok(pages.max(0).unsigned_abs())
+    }
+
+    /// Has the system write what was copied to the disk. SQLite leaves that to whoever copies the last page of the log, and that is the writer.
+    fn flush(&self) -> Result<(), StoreError> {
+        let file = match self.shared.file.get() {
+            Some(file) => file,
+            None => {
+                // Not even one that somebody else was faster with may be closed.
+                let file = std::fs::File::open(&self.shared.path).map(ManuallyDrop::new);
+                let file = file.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                self.shared.file.get_or_init(|| file)
+            }
+        };
+        file.sync_data().map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
     /// Reads on a connection of its own, beside the writer. Point reads take microseconds, so they run where they are asked for.
@@ -449,4 +472,14 @@ fn cursor(table: &Table, index: Option<&str>, id: i64, item: &Item) -> Cursor {
         }
     }
     Cursor(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_say_when_the_log_is_copied_back() {
+        assert!(WRITER_SETTINGS.ends_with(&format!("PRAGMA wal_autocheckpoint = {};", Embedded::LONGEST_LOG)));
+    }
 }

@@ -195,9 +195,9 @@ async fn without_a_secret_nothing_is_believed() {
     for secrets in ["", " \n , "] {
         let (door, heard) = (door(secrets), Heard::start());
         for signed_with in ["", " ", SECRET] {
-            assert_eq!(refusal(&door.post(Some(&sign(signed_with, NOW, &body)), &body).await), (500, "no_secret"));
+            assert_eq!(refusal(&door.post(Some(&sign(signed_with, NOW, &body)), &body).await), (404, "no_secret"));
         }
-        assert_eq!(refusal(&door.post(None, &body).await), (500, "no_secret"));
+        assert_eq!(refusal(&door.post(None, &body).await), (404, "no_secret"));
         assert_eq!(door.received(), []);
         let lines = heard.lines();
         assert_eq!(lines.len(), 4);

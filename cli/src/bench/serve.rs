@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use super::workload::{self, Fill};
 use super::{Folder, measure};
 use crate::args::BenchServe;
-use crate::follow::PROJECTOR;
+use crate::follow::{FOLLOWERS, PROJECTOR};
 use crate::memory;
 use crate::output::{self, Error};
 
@@ -38,6 +38,8 @@ const BATCH: u32 = 20;
 const LOAD: u32 = 70;
 /// How many of the events are kept for that, in hundredths.
 const PACED: u32 = 50;
+/// How long it is watched how fast changes are followed.
+const WATCHED: Duration = Duration::from_secs(5);
 /// The most events that `dues bench` is run with for comparison.
 const COMPARED: u32 = 100_000;
 
@@ -47,18 +49,21 @@ pub(crate) async fn run(data: &Path, args: &BenchServe) -> Result<(), Error> {
     let served = folder.0.join("served");
     let paced = args.events * PACED / 100;
     let store = filled(&served, args.events + paced).await?;
-    let mut server = Server::start(&served).await?;
+    let mut server = Server::start(&served, args.events + paced).await?;
     let flood = flood(&server, &store, args.events).await?;
     let pace = pace(&server, args.events..args.events + paced, flood.per_s * f64::from(LOAD) / 100.0).await?;
+    let follow = follow(&store).await?;
     server.stop()?;
-    report(args, compared, &flood, &pace)
+    report(args, compared, &flood, &pace, &follow)
 }
 
 /// A store whose members all have a debit under way. What their filling in has changed is nobody's business.
 async fn filled(folder: &Path, members: u32) -> Result<Store<Embedded>, Error> {
     let store = output::open(folder)?;
     workload::fill(&store, 0..members, Fill::Sent).await?;
-    store.engine.set_checkpoint(PROJECTOR, CHANGES, store.engine.last_change()?).await?;
+    for follower in FOLLOWERS {
+        store.engine.set_checkpoint(follower, CHANGES, store.engine.last_change()?).await?;
+    }
     Ok(store)
 }
 
@@ -69,10 +74,12 @@ struct Server {
 }
 
 impl Server {
-    async fn start(folder: &Path) -> Result<Self, Error> {
+    async fn start(folder: &Path, members: u32) -> Result<Self, Error> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(program);
         command.arg("--data").arg(folder).args(["serve", "--host", "127.0.0.1", "--port", "0"]).env("DUES_SCHEDULE", "off");
+        // How fast records are taken is what is measured, so however many they are, none is to wait for those before it.
+        command.env("DUES_MAX_BACKLOG", members.to_string());
         for token in ["DUES_TOKEN", "DUES_TOKEN_FILE"] {
             command.env_remove(token);
         }
@@ -171,16 +178,12 @@ struct Flood {
     /// What the server held after each tenth of the events, in MB.
     memory: Vec<u64>,
     peak_mb: u64,
-    /// How many changes wait to be followed at the end, and how many were.
-    behind: u64,
-    followed: u64,
 }
 
 /// All clients send as fast as they are answered; the end is when the last record was processed, not when it was taken.
 async fn flood(server: &Server, store: &Store<Embedded>, events: u32) -> Result<Flood, Error> {
     let (next, refused) = (AtomicU32::new(0), AtomicU64::new(0));
     let engine = &store.engine;
-    let followed_before = engine.checkpoint(PROJECTOR, CHANGES)?;
     let mut clients = clients(server).await?;
     let start = Instant::now();
     let sending = try_join_all(clients.iter_mut().map(async |client| {
@@ -209,15 +212,7 @@ async fn flood(server: &Server, store: &Store<Embedded>, events: u32) -> Result<
     };
     let (_, memory) = tokio::try_join!(sending, watching)?;
     let spent = start.elapsed();
-    let followed = engine.checkpoint(PROJECTOR, CHANGES)?;
-    Ok(Flood {
-        per_s: f64::from(events) / spent.as_secs_f64(),
-        refused: refused.into_inner(),
-        memory,
-        peak_mb: server.peak_mb(),
-        behind: engine.last_change()?.saturating_sub(followed),
-        followed: followed - followed_before,
-    })
+    Ok(Flood { per_s: f64::from(events) / spent.as_secs_f64(), refused: refused.into_inner(), memory, peak_mb: server.peak_mb() })
 }
 
 /// How long acknowledgements took, shortest first.
@@ -251,6 +246,24 @@ async fn pace(server: &Server, members: std::ops::Range<u32>, per_s: f64) -> Res
     Ok(Pace { per_s: f64::from(members.end - members.start) / spent.as_secs_f64(), took, refused: refused.into_inner() })
 }
 
+/// What follows from changes, when no more records come.
+struct Follow {
+    /// How many changes wait, of all that the records have made, and how many are followed in a second.
+    behind: u64,
+    per_s: f64,
+}
+
+/// Watches for a while how fast the changes are followed that had to wait while records came.
+async fn follow(store: &Store<Embedded>) -> Result<Follow, Error> {
+    let (engine, start) = (&store.engine, Instant::now());
+    let before = engine.checkpoint(PROJECTOR, CHANGES)?;
+    let behind = engine.last_change()?.saturating_sub(before);
+    // What follows makes changes too, so the end of the log is no goal.
+    tokio::time::sleep(WATCHED).await;
+    let followed = engine.checkpoint(PROJECTOR, CHANGES)? - before;
+    Ok(Follow { behind, per_s: followed as f64 / start.elapsed().as_secs_f64() })
+}
+
 impl Pace {
     /// The time that so many hundredths were quicker than, in milliseconds.
     fn hundredth(&self, hundredths: usize) -> f64 {
@@ -259,7 +272,7 @@ impl Pace {
     }
 }
 
-fn report(args: &BenchServe, compared: f64, flood: &Flood, pace: &Pace) -> Result<(), Error> {
+fn report(args: &BenchServe, compared: f64, flood: &Flood, pace: &Pace, follow: &Follow) -> Result<(), Error> {
     let rounded = |value: f64, places: i32| (value * 10f64.powi(places)).round() / 10f64.powi(places);
     let share = flood.per_s / compared;
     let (early, late) = (flood.memory.get(2).copied().unwrap_or(0), flood.memory.last().copied().unwrap_or(0));
@@ -271,7 +284,7 @@ fn report(args: &BenchServe, compared: f64, flood: &Flood, pace: &Pace) -> Resul
             "acknowledged_p50_ms": rounded(pace.hundredth(50), 1), "acknowledged_p99_ms": rounded(pace.hundredth(99), 1),
             "acknowledged_most_ms": rounded(pace.hundredth(100), 1),
             "memory_mb": flood.memory, "peak_memory_mb": flood.peak_mb, "memory_at_two_tenths_mb": early, "memory_at_the_end_mb": late,
-            "changes_followed": flood.followed, "changes_behind": flood.behind,
+            "changes_behind": follow.behind, "changes_followed_per_s": rounded(follow.per_s, 0),
         }));
     }
     output::text(&format!("{:.0} events/s over HTTP, processed; dues bench: {compared:.0} ({share:.2} of it)", flood.per_s))?;
@@ -287,8 +300,8 @@ fn report(args: &BenchServe, compared: f64, flood: &Flood, pace: &Pace) -> Resul
         flood.peak_mb
     ))?;
     output::text(&format!(
-        "{} changes of tables were followed meanwhile, {} were not yet",
-        output::grouped(flood.followed),
-        output::grouped(flood.behind)
+        "{} changes of tables had to wait for what follows from them; when no more records came, {:.0} a second were followed",
+        output::grouped(follow.behind),
+        follow.per_s
     ))
 }

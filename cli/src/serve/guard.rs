@@ -34,7 +34,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    fn new(token: &str) -> Self {
+    pub(super) fn new(token: &str) -> Self {
         let token = token.as_bytes().to_vec();
         Self { sessions: Sessions::new(&token), token, tries: Tries::default() }
     }

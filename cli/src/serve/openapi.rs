@@ -102,6 +102,7 @@ fn own() -> Part {
 
 #[cfg(test)]
 mod tests {
+    use super::super::guard::Lock;
     use super::*;
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn a_token_is_asked_for_where_the_server_has_one() {
         let document = |door: &Door| whole([own(), webhook::openapi()].into_iter(), door);
-        let (local, guarded) = (document(&Door::Local), document(&Door::Token(b"0123456789abcdef".to_vec())));
+        let (local, guarded) = (document(&Door::Local), document(&Door::Token(Lock::new("0123456789abcdef"))));
         assert_eq!(local.get("security"), None);
         assert_eq!(local["components"]["securitySchemes"].as_object().unwrap().keys().collect::<Vec<_>>(), ["stripe_signature"]);
         assert_eq!(guarded["security"], json!([{TOKEN: []}]));

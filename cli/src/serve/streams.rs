@@ -23,15 +23,18 @@ use crate::stream_run::StreamRun;
 
 /// How many records of a stream, and changes of the tables, are worked on at once: their decoding must not keep requests waiting.
 const BATCH: usize = 500;
-const CHANGES_BATCH: usize = 100;
+const CHANGES_BATCH: usize = 300;
 /// While records wait, what follows from changes rests for so many times as long as it has worked: records are what somebody waits for.
 const RESPITE: u32 = 2;
 /// How often to look for what another program has appended; nothing tells of that.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the store's log is copied back: oftener, and pages that change often are copied too often. When it has become long, what is left for the
-/// writer, which then does it, must be little: everybody waits for that.
-const COPY: Duration = Duration::from_millis(500);
-const COPY_AGAIN: Duration = Duration::from_millis(10);
+/// How often the store's log is copied back while it grows, and while it does not. Whoever waits for an acknowledgement waits for the disk, which copies
+/// meanwhile: often and little keeps nobody waiting for long.
+const COPY: Duration = Duration::from_millis(50);
+const COPY_IDLE: Duration = Duration::from_millis(500);
+/// When the log has so many pages the writer will soon copy what is left itself, and everybody waits for that: so there is to be little left.
+const LONG_LOG: u64 = Embedded::LONGEST_LOG / 4 * 3;
+const COPY_LONG: Duration = Duration::from_millis(1);
 /// The pause after a stream failed, beside those that the batch has had already.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often records that are done with are forgotten.
@@ -106,11 +109,18 @@ async fn rest(store: &Store<Embedded>, pause: Duration, stopping: &mut watch::Re
 
 /// Copies the store's log back while the writer works, until the program stops.
 async fn copy_back(store: Store<Embedded>, mut stopping: watch::Receiver<bool>) {
+    let mut before = 0;
     while !*stopping.borrow() {
         let engine = store.engine.clone();
         // What could not be copied is copied the next time, or by the writer.
-        let long = matches!(tokio::task::spawn_blocking(move || engine.copy_back()).await, Ok(Ok(true)));
-        rest(&store, if long { COPY_AGAIN } else { COPY }, &mut stopping).await;
+        let pages = tokio::task::spawn_blocking(move || engine.copy_back()).await.map_or(Ok(0), |pages| pages).unwrap_or(0);
+        let pause = match pages {
+            LONG_LOG.. => COPY_LONG,
+            _ if pages == before => COPY_IDLE,
+            _ => COPY,
+        };
+        rest(&store, pause, &mut stopping).await;
+        before = pages;
     }
 }
 

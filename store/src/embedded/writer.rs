@@ -19,7 +19,7 @@ const GROUP: usize = 4096;
 /// How long no new operation has to come before a group is closed.
 const LULL: Duration = Duration::from_micros(200);
 /// How long a transaction that others wait for goes on at the least: so long that its fsync is worth it.
-const SHORTEST: Duration = Duration::from_millis(5);
+const SHORTEST: Duration = Duration::from_millis(2);
 
 /// Something for the writer to do. It does its work inside the transaction and leaves an answer, which is given once the transaction is durable,
 /// or told why it is not.
