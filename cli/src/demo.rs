@@ -377,8 +377,8 @@ fn report(args: &Demo, folder: &Path, sums: &Sums, year: &Year, spent: Duration)
         spent.as_secs_f64(),
         n(per_s)
     ))?;
-    output::text(&format!("  collected   ${}, with {} debits", sums.collected, n(tally.sent)))?;
-    output::text(&format!("  at risk     ${}, in returned debits", sums.at_risk))?;
+    output::text(&format!("  collected   {}, with {} debits", output::dollars(sums.collected), n(tally.sent)))?;
+    output::text(&format!("  at risk     {}, in returned debits", output::dollars(sums.at_risk)))?;
     output::text(&format!("  recovered   {} records, by presenting them again", n(sums.recovered)))?;
     output::text(&format!("  barred      {} records, after unauthorised debits and chargebacks", n(sums.barred)))?;
     output::text(&format!("  reminded    {} times, three days ahead", n(year.reminders)))?;

@@ -5,6 +5,7 @@ use dues_events::record::Record;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError, SystemClock};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use rust_decimal::Decimal;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -151,6 +152,14 @@ pub(crate) fn status_text(record: &Record) -> String {
     text
 }
 
+/// `$1,234.50`; a sum of amounts is never negative.
+pub(crate) fn dollars(amount: Decimal) -> String {
+    let text = format!("{:.2}", amount.abs());
+    let (whole, cents) = text.split_once('.').unwrap_or((&text, "00"));
+    let sign = if amount.is_sign_negative() && !amount.is_zero() { "−" } else { "" };
+    format!("{sign}${}.{cents}", whole.parse().map_or_else(|_| whole.to_owned(), grouped))
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -166,10 +175,20 @@ pub(crate) fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn numbers_are_grouped_by_thousands() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(super::grouped(number), text);
+            assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn amounts_are_grouped_and_have_two_decimals() {
+        for (cents, text) in [(0, "$0.00"), (5, "$0.05"), (149_900, "$1,499.00"), (123_456_789, "$1,234,567.89"), (-250, "−$2.50")] {
+            assert_eq!(dollars(Decimal::new(cents, 2)), text);
+        }
+        assert_eq!(dollars(Decimal::new(5, 0)), "$5.00");
     }
 }

@@ -2,18 +2,10 @@
 
 use dues_events::record::Status;
 use dues_events::{SubscriptionId, Time, UserId};
-use rust_decimal::Decimal;
 
 use super::html::{Html, segment};
+pub(super) use crate::output::dollars;
 use crate::output::grouped;
-
-/// `$1,234.50`; a sum of amounts is never negative.
-pub(super) fn dollars(amount: Decimal) -> String {
-    let text = format!("{:.2}", amount.abs());
-    let (whole, cents) = text.split_once('.').unwrap_or((&text, "00"));
-    let sign = if amount.is_sign_negative() && !amount.is_zero() { "−" } else { "" };
-    format!("{sign}${}.{cents}", whole.parse().map_or_else(|_| whole.to_owned(), grouped))
-}
 
 /// `2026-04-30 22:00`, in UTC like everything here.
 pub(super) fn moment(at: Time) -> String {
@@ -109,14 +101,6 @@ pub(super) fn count(number: u64, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_are_grouped_and_have_two_decimals() {
-        for (cents, text) in [(0, "$0.00"), (5, "$0.05"), (149_900, "$1,499.00"), (123_456_789, "$1,234,567.89"), (-250, "−$2.50")] {
-            assert_eq!(dollars(Decimal::new(cents, 2)), text);
-        }
-        assert_eq!(dollars(Decimal::new(5, 0)), "$5.00");
-    }
 
     #[test]
     fn every_status_has_a_colour_of_its_own() {
