@@ -30,9 +30,7 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
                 key.partition
             )));
         }
-        if !args.dry_run {
-            put_right(&store, &found).await?;
-        }
+        let moved = if args.dry_run { 0 } else { put_right(&store, &found).await? };
         total += found.len();
         let differences: Vec<_> = found
             .iter()
@@ -43,8 +41,11 @@ pub(crate) async fn run(data: &Path, args: &Replay) -> Result<(), Error> {
             .collect();
         if !args.json {
             tell(part, events, &differences, args.dry_run)?;
+            if moved > 0 {
+                output::text(&format!("             {} of them have changed meanwhile: run it again", output::grouped(moved)))?;
+            }
         }
-        told.push(json!({"read_model": part.name(), "events": events, "differences": differences, "put_right": !args.dry_run}));
+        told.push(json!({"read_model": part.name(), "events": events, "differences": differences, "put_right": !args.dry_run, "changed_meanwhile": moved}));
     }
     // Whatever follows from the rows that were written.
     catch_up(&store).await?;

@@ -53,7 +53,22 @@ type Handler = fn(Context<Embedded>, String, Vec<Incoming>) -> BoxFuture<'static
 struct Lane {
     waiting: VecDeque<StreamRecord>,
     busy: bool,
-    tries: u32,
+    /// The first record that failed the last time, and how often it has now.
+    failing: Option<(u64, u32)>,
+}
+
+impl Lane {
+    fn tries(&self) -> u32 {
+        self.failing.map_or(0, |(_, tries)| tries)
+    }
+
+    /// Notes which record was the first that failed this time, if one did.
+    fn note(&mut self, first: Option<u64>) {
+        self.failing = first.map(|seq| match self.failing {
+            Some((known, tries)) if known == seq => (seq, tries + 1),
+            Some(_) | None => (seq, 1),
+        });
+    }
 }
 
 /// A batch that has come to its end: of which lane, its records, and what became of them.
@@ -130,7 +145,7 @@ impl StreamRun {
             let records: Vec<StreamRecord> = lane.waiting.drain(..lane.waiting.len().min(self.batch)).collect();
             let batch: Vec<Incoming> = records.iter().map(|record| incoming(record, name(record))).collect();
             let (context, stream, handler) = (self.context.clone(), self.stream.clone(), self.handler);
-            let pause = if lane.tries == 0 { Duration::ZERO } else { Duration::from_millis(50 << lane.tries) };
+            let pause = if lane.tries() == 0 { Duration::ZERO } else { Duration::from_millis(50 << lane.tries()) };
             lane.busy = true;
             self.working.spawn(async move {
                 if !pause.is_zero() {
@@ -162,12 +177,12 @@ impl StreamRun {
         }
         let lane = &mut self.lanes[place];
         lane.busy = false;
-        lane.tries = if failed.is_empty() { 0 } else { lane.tries + 1 };
-        if lane.tries >= TRIES
+        lane.note(failed.front().map(|(record, _)| record.seq));
+        if lane.tries() >= TRIES
             && let Some((record, reason)) = failed.pop_front()
         {
             // Those behind it may only have failed because it did.
-            lane.tries = 0;
+            lane.failing = None;
             let fate =
                 park_record(&self.context.store, &self.stream, &incoming(&record, format!("seq {}", record.seq)), CODE, reason).await;
             if let Fate::Failed(reason) = fate {

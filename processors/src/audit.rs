@@ -112,9 +112,9 @@ impl Audit {
 
     /// Keeps what is found again, as it was found then.
     fn confirm(&mut self, again: Self) {
-        let same = |a: &Finding, b: &Finding| (a.table, &a.key, a.kind) == (b.table, &b.key, b.kind);
-        let before = std::mem::take(&mut self.findings);
-        self.findings = again.findings.into_iter().filter(|found| before.iter().any(|known| same(known, found))).collect();
+        let what = |found: &Finding| (found.table, found.key.clone(), found.kind);
+        let before: BTreeSet<_> = self.findings.iter().map(what).collect();
+        self.findings = again.findings.into_iter().filter(|found| before.contains(&what(found))).collect();
         self.suspects = again.suspects;
     }
 

@@ -6,11 +6,11 @@
 pub(crate) mod billing;
 mod source;
 
-use dues_events::Item;
+use dues_events::{Item, attr};
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::serenya::SERENYA;
 use dues_store::table::{BILLING_ACTIVITY, Table, usage as usage_tables};
-use dues_store::{Condition, Engine, Key, Store, StoreError};
+use dues_store::{Condition, Engine, Key, Store, StoreError, Written};
 use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -241,14 +241,28 @@ fn mark(table: &Table, key: &Key) -> u128 {
     half(0) << 64 | half(1)
 }
 
-/// Writes what should be there.
+/// Writes what should be there, where the row is still the one that was compared. Gives how many rows somebody else has changed meanwhile: comparing
+/// again tells whether they are right now.
 ///
 /// # Errors
 /// What the store could not do. What was written stays: comparing again tells what is left.
-pub async fn put_right<E: Engine>(live: &Store<E>, found: &[Difference]) -> Result<(), StoreError> {
-    let writes = found.iter().map(async |found| match &found.made {
-        Some(item) => live.engine.put(found.table, item.clone(), Condition::Always).await.map(drop),
-        None => live.engine.delete(found.table, found.key.clone(), Condition::Always).await.map(drop),
+pub async fn put_right<E: Engine>(live: &Store<E>, found: &[Difference]) -> Result<u64, StoreError> {
+    let writes = found.iter().map(async |found| {
+        let Difference { table, key, there, made } = found;
+        let condition = match there {
+            None => Condition::NoItem,
+            Some(row) => match row.get(attr::VERSION) {
+                Some(version) => Condition::Equals(attr::VERSION, version.clone()),
+                // Rows of read models have none. They are made again whenever their aggregate is told something, so a moment is enough.
+                None if live.engine.get(table, key.clone()).await? == *there => Condition::Always,
+                None => return Ok(1),
+            },
+        };
+        let written = match made {
+            Some(item) => live.engine.put(table, item.clone(), condition).await?,
+            None => live.engine.delete(table, key.clone(), condition).await?,
+        };
+        Ok(u64::from(written != Written::Done))
     });
-    iter(writes).buffer_unordered(PARALLEL).try_collect::<()>().await
+    iter(writes).buffer_unordered(PARALLEL).try_fold(0, async |sum, moved| Ok(sum + moved)).await
 }
