@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::args::{Args, Command, Demo};
+use crate::args::{Args, Command, CompanyArgs, Demo};
 use crate::clock::Simulated;
 use crate::collect::collect;
 use crate::follow::catch_up;
@@ -65,7 +65,7 @@ const PAUSE: i64 = 22 * 60;
 pub(crate) async fn run(data: &Path, args: &Demo, wanted: &Wanted) -> Result<(), Error> {
     let folder = fresh_folder(data)?;
     let start = Instant::now();
-    let year = Year::lived(&folder, args.members, args.months, args.seed).await?;
+    let year = Year::lived(&folder, &args.company).await?;
     let spent = start.elapsed();
     let sums = sum_up(&year.context.store).await?;
     report(args, &folder, &sums, &year, spent)?;
@@ -105,11 +105,11 @@ pub(crate) struct Year {
 
 impl Year {
     /// So many months of a company, in a folder of its own, with a progress bar.
-    pub(crate) async fn lived(folder: &Path, members: u32, months: u32, seed: u64) -> Result<Self, Error> {
+    pub(crate) async fn lived(folder: &Path, company: &CompanyArgs) -> Result<Self, Error> {
         let clock = Simulated::at(company::START);
         let store = Store { clock: clock.clone(), ..output::open(folder)? };
-        let mut year = Self::new(store, members, seed);
-        let days = Company::days(months);
+        let mut year = Self::new(store, company.members, company.seed);
+        let days = Company::days(company.months);
         let bar = output::progress_of("days", days.len() as u64);
         let joined = year.company.join();
         year.deliver("memberships", joined).await?;
@@ -359,7 +359,7 @@ fn report(args: &Demo, folder: &Path, sums: &Sums, year: &Year, spent: Duration)
     let per_s = u64::try_from(u128::from(events) * 1000 / spent.as_millis().max(1)).unwrap_or_default();
     if args.json {
         return output::json(&json!({
-            "members": args.members, "months": args.months, "seed": args.seed, "events": events, "events_per_s": per_s,
+            "members": args.company.members, "months": args.company.months, "seed": args.company.seed, "events": events, "events_per_s": per_s,
             "applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored, "parked": counts.parked,
             "records": sums.records, "by_status": sums.by_status, "collected": sums.collected.to_string(), "at_risk": sums.at_risk.to_string(),
             "recovered": sums.recovered, "barred": sums.barred, "differences": sums.differences, "debits": tally.sent,
@@ -371,8 +371,8 @@ fn report(args: &Demo, folder: &Path, sums: &Sums, year: &Year, spent: Duration)
     let n = output::grouped;
     output::text(&format!(
         "{} members, {} months, {} events in {:.1} s ({}/s)\n",
-        n(args.members.into()),
-        args.months,
+        n(args.company.members.into()),
+        args.company.months,
         n(events),
         spent.as_secs_f64(),
         n(per_s)

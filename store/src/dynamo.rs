@@ -7,6 +7,7 @@ mod transact;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::RequestId as _;
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection, ProjectionType, PutRequest,
     ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure, ScalarAttributeType, StreamSpecification, StreamViewType,
@@ -110,6 +111,19 @@ fn secondary_index(table: &Table, index: &Index) -> Result<GlobalSecondaryIndex,
         .map_err(|e| invalid(table, &e))
 }
 
+impl Dynamo {
+    /// Asks for a page of a whole table.
+    fn scanning(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> ScanFluentBuilder {
+        self.client(table)
+            .scan()
+            .table_name(self.name(table))
+            .consistent_read(true)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start.map(|Cursor(place)| convert::attributes(place)))
+            .set_return_consumed_capacity(self.capacity.clone())
+    }
+}
+
 impl Engine for Dynamo {
     async fn get(&self, table: &'static Table, key: Key) -> Result<Option<Item>, StoreError> {
         let answer = self
@@ -161,36 +175,18 @@ impl Engine for Dynamo {
     }
 
     async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
-        let answer = self
-            .client(table)
-            .scan()
-            .table_name(self.name(table))
-            .consistent_read(true)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(start.map(|Cursor(place)| convert::attributes(place)))
-            .set_return_consumed_capacity(self.capacity.clone())
-            .send()
-            .await
-            .map_err(|e| failed(table, "scan", e))?;
+        let answer = self.scanning(table, start, limit).send().await.map_err(|e| failed(table, "scan", e))?;
         page(answer.items, answer.last_evaluated_key)
     }
 
     async fn keys(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Keys, StoreError> {
         let names = [("#p", Some(table.partition)), ("#s", table.sort)];
         let names: HashMap<String, String> = names.into_iter().filter_map(|(short, name)| Some((short.into(), name?.into()))).collect();
-        let answer = self
-            .client(table)
-            .scan()
-            .table_name(self.name(table))
+        let scanning = self
+            .scanning(table, start, limit)
             .projection_expression(if table.sort.is_some() { "#p, #s" } else { "#p" })
-            .set_expression_attribute_names(Some(names))
-            .consistent_read(true)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(start.map(|Cursor(place)| convert::attributes(place)))
-            .set_return_consumed_capacity(self.capacity.clone())
-            .send()
-            .await
-            .map_err(|e| failed(table, "scan", e))?;
+            .set_expression_attribute_names(Some(names));
+        let answer = scanning.send().await.map_err(|e| failed(table, "scan", e))?;
         let page = page(answer.items, answer.last_evaluated_key)?;
         Ok(Keys { keys: page.items.iter().map(|item| Key::of(table, item)).collect::<Result<_, _>>()?, next: page.next })
     }

@@ -9,6 +9,20 @@ use std::path::PathBuf;
 use super::{AgeArgs, GatewayArgs};
 use crate::serve::Timetable;
 
+/// A made-up company.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompanyArgs {
+    /// How many members the made-up company has.
+    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) members: u32,
+    /// How many months of it are lived through.
+    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
+    pub(crate) months: u32,
+    /// The same seed gives the same company.
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   dues demo                                        half a year of 2,000 members, then the console until Ctrl-C
@@ -18,15 +32,8 @@ use crate::serve::Timetable;
 
 Exit codes: 1 also when the audit at its end finds rows that differ from their history.")]
 pub(crate) struct Demo {
-    /// How many members.
-    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) members: u32,
-    /// How many months.
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
-    pub(crate) months: u32,
-    /// The same seed gives the same company.
-    #[arg(long, default_value_t = 7, value_name = "N")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) company: CompanyArgs,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -132,15 +139,8 @@ pub(crate) struct BenchServe {
   dues bench audit                         the demo's company, audited and replayed
   dues bench audit --members 20000 --json  a larger one, for programs")]
 pub(crate) struct BenchAudit {
-    /// How many members the made-up company has.
-    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
-    pub(crate) members: u32,
-    /// How many months it is lived through.
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
-    pub(crate) months: u32,
-    /// The same seed gives the same company.
-    #[arg(long, default_value_t = 7, value_name = "N")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) company: CompanyArgs,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

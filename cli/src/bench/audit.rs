@@ -24,9 +24,9 @@ const ROUNDS: usize = 5;
 pub(crate) async fn run(data: &Path, args: &BenchAudit) -> Result<(), Error> {
     let folder = Folder::new(data)?;
     if !args.json {
-        eprintln!("living through {} months of {} members", args.months, output::grouped(args.members.into()));
+        eprintln!("living through {} months of {} members", args.company.months, output::grouped(args.company.members.into()));
     }
-    let store = Year::lived(&folder.0.join("company"), args.members, args.months, args.seed).await?.context.store;
+    let store = Year::lived(&folder.0.join("company"), &args.company).await?.context.store;
     let before = memory::peak_kb();
     let (mut audits, mut replays) = (Runs::default(), Runs::default());
     for _ in 0..ROUNDS {
@@ -83,7 +83,7 @@ async fn replayed(store: &Store<Embedded>) -> Result<u64, Error> {
 fn report(args: &BenchAudit, audits: &Runs, replays: &Runs, grown_mb: u64) -> Result<(), Error> {
     if args.json {
         return output::json(&json!({
-            "members": args.members, "months": args.months, "rounds": ROUNDS,
+            "members": args.company.members, "months": args.company.months, "rounds": ROUNDS,
             "audit_events": audits.events, "audit_events_per_s": audits.per_s().round(),
             "replay_events": replays.events, "replay_events_per_s": replays.per_s().round(),
             "memory_grown_mb": grown_mb,
