@@ -85,7 +85,7 @@ fn secrets_come_from_a_file_and_from_the_environment_and_without_one_nothing_is_
     assert_eq!([first, second, third].map(|secret| post(&serving, secret)), [200, 200, 400]);
     drop(serving);
     let serving = Serving::with(&dues, &[], &[("DUES_STRIPE_SECRETS", "")]);
-    assert_eq!(["", first].map(|secret| post(&serving, secret)), [500, 500]);
+    assert_eq!(["", first].map(|secret| post(&serving, secret)), [404, 404]);
     serving.signal("-TERM");
     assert_says(&serving.ended().1, &["no Stripe secret is configured", "--stripe-secret-file"]);
     assert_eq!(dues.inbox().len(), 5);
