@@ -103,6 +103,11 @@ impl StreamRun {
         Ok(())
     }
 
+    /// The place up to which everything is done, as the checkpoint says.
+    pub(crate) fn noted(&self) -> u64 {
+        self.noted
+    }
+
     /// Goes on until a batch is done, telling of each of its records and its fate; `false` when there is nothing left to process.
     pub(crate) async fn step(
         &mut self,

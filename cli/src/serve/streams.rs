@@ -146,19 +146,24 @@ impl Lane {
     async fn follow(&mut self) -> Result<(), Error> {
         let clock = self.context.store.clock.clone();
         let mut run = StreamRun::new(self.context.clone(), self.stream)?.in_batches_of(BATCH);
-        let (mut tidied, mut released, mut worked) = (None, clock.uptime(), false);
+        let (mut tidied, mut released, mut worked, mut done) = (None, clock.uptime(), false, Counts::default());
         while !*self.stopping.borrow() {
             if tidied.is_none_or(|at| clock.uptime() - at >= TIDY) {
                 run.tidy().await?;
                 tidied = Some(clock.uptime());
             }
             let mut counts = Counts::default();
+            let noted = run.noted();
             let more = run.step(|record| format!("seq {}", record.seq), |_, fate| counts.count(&fate)).await?;
             if more {
                 let Counts { applied, duplicate, ignored, skipped, parked, failed } = counts;
                 tracing::debug!(stream = self.stream, applied, duplicate, ignored, skipped, parked, failed, "batch");
             }
-            self.monitor.went(self.stream, &counts);
+            done.add(&counts);
+            // What the checkpoint has not passed would come again: it still waits.
+            if run.noted() > noted || !more {
+                self.monitor.went(self.stream, &std::mem::take(&mut done));
+            }
             self.monitor.recovered(self.stream);
             worked |= more;
             // Whatever came too early is looked for among all that is parked: not after every record.
@@ -170,9 +175,8 @@ impl Lane {
                 self.pause(LOOK).await;
             }
         }
-        let mut counts = Counts::default();
-        let finished = run.finish(|_, fate| counts.count(&fate)).await;
-        self.monitor.went(self.stream, &counts);
+        let finished = run.finish(|_, fate| done.count(&fate)).await;
+        self.monitor.went(self.stream, &done);
         finished
     }
 
