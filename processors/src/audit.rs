@@ -23,7 +23,7 @@ use crate::replay::{Part, compare};
 /// How many users are judged together.
 const PILE: usize = 64;
 /// How often, and how far apart, what does not agree is looked at: somebody may have been at work on it.
-const LOOKS: u32 = 3;
+const LOOKS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// What is wrong.
