@@ -1,130 +1,175 @@
-//! The command line: what all commands share, and which there are. Each has its options and its examples in a file below.
+//! The command line. Each command has its options and examples in a file below.
 
-mod asking;
-mod collecting;
-mod counting;
-mod records;
-mod running;
+mod audit;
+mod backup;
+mod bench;
+mod cancel;
+mod collect;
+mod completions;
+mod demo;
+mod explain;
+mod export;
+mod history;
+mod import;
+mod ingest;
+mod notify;
+mod parked;
+mod pause;
+mod pay;
+mod replay;
+mod risk;
+mod sandbox;
+mod serve;
 mod shared;
+mod show;
+mod tail;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
-use crate::log::Wanted;
-pub(crate) use asking::*;
-pub(crate) use collecting::*;
-pub(crate) use counting::*;
-pub(crate) use records::*;
-pub(crate) use running::*;
+use crate::log::LogFilter;
+pub(crate) use audit::*;
+pub(crate) use backup::*;
+pub(crate) use bench::*;
+pub(crate) use cancel::*;
+pub(crate) use collect::*;
+pub(crate) use completions::*;
+pub(crate) use demo::*;
+pub(crate) use explain::*;
+pub(crate) use export::*;
+pub(crate) use history::*;
+pub(crate) use import::*;
+pub(crate) use ingest::*;
+pub(crate) use notify::*;
+pub(crate) use parked::*;
+pub(crate) use pause::*;
+pub(crate) use pay::*;
+pub(crate) use replay::*;
+pub(crate) use risk::*;
+pub(crate) use sandbox::*;
+pub(crate) use serve::*;
 pub(crate) use shared::*;
+pub(crate) use show::*;
+pub(crate) use tail::*;
+pub(crate) use usage::*;
 
-/// Collects membership dues: facts stream in, one state machine applies them, every state can be explained.
+/// Event-sourced membership billing: ingest events, collect dues over ACH, explain every charge.
 #[derive(Debug, Parser)]
 #[command(name = "dues", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The folder that holds everything.
+    /// Data directory.
     #[arg(long, global = true, env = "DUES_DATA", default_value = "dues-data", value_name = "DIR")]
     pub(crate) data: PathBuf,
-    /// How much the log on standard error tells: off, error, warn, info, debug or trace; parts of the program can have their own, as in
-    /// info,dues_store=debug. Usual is info for serve, and error otherwise.
-    #[arg(long, global = true, env = "DUES_LOG", value_name = "LEVEL", default_value = "", hide_default_value = true, value_parser = read_log)]
-    pub(crate) log: Wanted,
+    /// Log level on standard error: off, error, warn, info, debug or trace, optionally per module as in
+    /// info,dues_store=debug. Default: info for serve, error otherwise.
+    #[arg(
+        long,
+        global = true,
+        env = "DUES_LOG",
+        value_name = "LEVEL",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = parse_log_filter
+    )]
+    pub(crate) log: LogFilter,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 const EXAMPLES: &str = "Examples:
-  dues demo                                          half a year of a made-up company, and the console to look at it
-  dues ingest --stream memberships members.ndjson    read membership changes from a file
-  dues ingest --stream site-payments -               read settlements from standard input
-  dues ingest --stream stripe events.ndjson          read Stripe's events, in any order
-  dues collect --process INITIAL                     debit what has fallen due
-  dues collect --process RETRY --as-of 2026-02-09    as if it were that day
-  dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  collect one record now
-  dues show u-1                                      a member's billing records
-  dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every change of one record, with its event
-  dues parked                                        what could not be processed, and why
-  dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or given this tier?
-  dues audit                                         is every row what its history says?
-  dues replay --dry-run                              what would change if rows were made again from history
-  dues tail subscriptions --follow                   what others are told of billing records, as it comes
-  dues export all.ndjson                             history as NDJSON; dues --data NEW import all.ndjson reads it
-  dues backup monday.db                              everything in one file, while others go on working
-  dues risk                                          how many debits come back, against Nacha's limits
+  dues demo                                          simulate a company for six months, then open the console
+  dues ingest --stream memberships members.ndjson    ingest membership changes from a file
+  dues ingest --stream site-payments -               ingest settlements from standard input
+  dues ingest --stream stripe events.ndjson          ingest Stripe events, in any order
+  dues collect --process INITIAL                     debit everything that is due
+  dues collect --process RETRY --as-of 2026-02-09    re-present failed debits as of that date
+  dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  debit one billing record now
+  dues show u-1                                      a member's billing records, access and credits
+  dues history 1b4e28ba-2fa1-51d2-883f-0016d3cca427  every version of one billing record, with its event
+  dues parked                                        records that could not be processed, and why
+  dues explain u-1 --at 2026-03-01                   why was this member charged, or not, or on this tier?
+  dues audit                                         compare every row with its history
+  dues replay --dry-run                              what would change if rows were rebuilt from history
+  dues tail subscriptions --follow                   billing record changes, as they are published
+  dues export all.ndjson                             history as NDJSON, for dues --data NEW import all.ndjson
+  dues backup monday.db                              online backup into one file
+  dues risk                                          return rates against the Nacha thresholds
   dues usage count u-1 simulations --action run      count an action, if the plan allows it
-  dues serve --stripe-secret-file secrets.txt        streams, Stripe's webhook, the REST API and the daily jobs, over HTTP
-  dues bench --events 400000                         measure this machine
-  dues completions bash                              what a shell needs to complete all of this
+  dues serve --stripe-secret-file secrets.txt        ingest, Stripe webhook, REST API, console and daily jobs
+  dues bench --events 400000                         benchmark this machine
+  dues completions bash                              shell completions
 
-Each command's --help has more, and its exit codes where they are not the usual ones.
+See `dues help COMMAND` for options, more examples and special exit codes.
 
-Exit codes: 0 done (records that had to be parked are counted, not an error), 1 failed, 2 wrong usage.";
+Exit codes: 0 success (parked records are counted, not an error), 1 failure, 2 invalid usage.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run months of a made-up company through the real handlers, sum up, and serve the console.
-    Demo(Demo),
-    /// Read records (NDJSON, one JSON object a line) onto a stream and process them.
-    Ingest(Ingest),
-    /// Show a member's billing records.
-    Show(Show),
-    /// Show every change of one billing record, in order, with its event and source.
-    History(History),
-    /// What could not be processed, and why; and driving it through again.
-    Parked(Parked),
-    /// Tell a member's story: what happened, because of what, how it stands, and what comes next.
-    Explain(Explain),
-    /// Fold every history again and compare it with the rows; exit 1 and a precise list where they differ.
-    Audit(Audit),
-    /// Make rows again from history, compare them with the live ones, and put those right.
-    Replay(Replay),
-    /// Write everything that cannot be made again as NDJSON: history, events, ledgers, journals.
-    Export(Export),
-    /// Read an export into an empty folder, and make the rest again from it.
-    Import(Import),
-    /// Copy everything into one file, while others go on working.
-    Backup(Backup),
-    /// Collect what is due, from everybody.
-    Collect(Collect),
-    /// Collect one record now.
-    Pay(Pay),
-    /// Forgive one record's period.
+    /// Simulate a company for some months with the real handlers, print a summary, and serve the console.
+    Demo(DemoArgs),
+    /// Append records (NDJSON, one JSON object per line) to a stream and process them.
+    Ingest(IngestArgs),
+    /// Show a member: billing records, tier, access, credits.
+    Show(ShowArgs),
+    /// Show every version of one billing record, with its event and source.
+    History(HistoryArgs),
+    /// List, show and redrive records that could not be processed.
+    Parked(ParkedArgs),
+    /// Explain a member's state: the timeline of events, the causes, and what is due next.
+    Explain(ExplainArgs),
+    /// Fold every history and compare the result with the rows; exit 1 and list what differs.
+    Audit(AuditArgs),
+    /// Rebuild rows from history, compare them with the live rows, and repair those.
+    Replay(ReplayArgs),
+    /// Write all source data as NDJSON: history, events, ledgers, journals.
+    Export(ExportArgs),
+    /// Load an export into an empty data directory and rebuild the derived rows.
+    Import(ImportArgs),
+    /// Copy the database into one file while other processes keep working.
+    Backup(BackupArgs),
+    /// Run collections: debit every member with a payment due.
+    Collect(CollectArgs),
+    /// Debit one billing record now.
+    Pay(PayArgs),
+    /// Waive the current period of one billing record.
     #[command(after_help = "Examples:
-  dues waive u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427         this period is forgiven; the membership goes on
-  dues waive u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427 --json  the record, for programs
+  dues waive u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427         waive this period; the membership continues
+  dues waive u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427 --json  print the record as JSON
 
-Exit codes: 1 also when the record's state does not allow it; the message says why.")]
-    Waive(Act),
-    /// End one record: when what was paid for ends, or at once.
-    Cancel(Cancel),
-    /// Let billing of one record rest.
-    Pause(Pause),
-    /// Let billing of one record go on.
+Exit codes: 1 also when the record's status does not allow it; the message names the reason.")]
+    Waive(RecordArgs),
+    /// Cancel one billing record, at the end of the paid period or immediately.
+    Cancel(CancelArgs),
+    /// Pause one billing record for some months.
+    Pause(PauseArgs),
+    /// Resume a paused billing record.
     #[command(after_help = "Examples:
-  dues resume u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  before the pause has run out
+  dues resume u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427  before the pause expires
 
-Exit codes: 1 also when the record's state does not allow it; the message says why.")]
-    Resume(Act),
-    /// Tell of what falls due soon, once for each record.
-    Notify(Notify),
-    /// How many debits came back in sixty days, against Nacha's limits.
-    Risk(Risk),
-    /// The made-up ACH network that collects when no payments service is named.
-    Sandbox(Sandbox),
+Exit codes: 1 also when the record's status does not allow it; the message names the reason.")]
+    Resume(RecordArgs),
+    /// Publish reminders for records that are due soon, once per record.
+    Notify(NotifyArgs),
+    /// Show the ACH return rates of the last sixty days against the Nacha thresholds.
+    Risk(RiskArgs),
+    /// Control the built-in ACH sandbox, which takes debits when no payments service is configured.
+    Sandbox(SandboxArgs),
     /// Print the newest records of a local stream, and follow it.
-    Tail(Tail),
-    /// What plans allow and how much of it was used: count an action, see who uses a feature, forget days that are over.
-    Usage(Usage),
-    /// Serve stream ingest, Stripe's webhook, the REST API, health and metrics over HTTP; process the streams, and run the jobs at their times.
-    Serve(Serve),
-    /// Measure settlements per second against plain SQLite writing the same rows.
-    Bench(Bench),
-    /// Print what a shell needs to complete commands and options.
-    Completions(Completions),
+    Tail(TailArgs),
+    /// Count feature usage against plan limits, list it, and delete past days.
+    Usage(UsageArgs),
+    /// Run the server: ingest, Stripe webhook, REST API, console, health and metrics over HTTP; stream
+    /// processing; daily jobs.
+    Serve(ServeArgs),
+    /// Benchmark settlements per second against plain SQLite writing the same rows.
+    Bench(BenchArgs),
+    /// Print a shell completion script.
+    Completions(CompletionsArgs),
 }
 
-fn read_log(text: &str) -> Result<Wanted, String> {
-    Wanted::parse(text)
+fn parse_log_filter(text: &str) -> Result<LogFilter, String> {
+    LogFilter::parse(text)
 }

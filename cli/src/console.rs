@@ -1,14 +1,13 @@
-//! The console: what an operator sees in a browser, at `/`, `/console/…` and `/events`.
+//! The console: the operators' web interface at `/`, `/console/…` and `/events`.
 //!
-//! Pages are made here, whole, and can be read without JavaScript; a small module makes them live. Everything is in the program: nothing is fetched from
-//! elsewhere.
+//! Pages are rendered on the server and work without JavaScript; a small module adds live updates. All
+//! assets are embedded in the program.
 
+mod aggregates;
 mod calendar;
 mod chart;
-mod collecting;
 mod format;
-mod html;
-mod live;
+mod live_updates;
 mod member;
 mod overview;
 mod page;
@@ -16,15 +15,15 @@ mod parked;
 mod query;
 mod search;
 mod sign_in;
-mod states;
-mod sums;
-mod watch;
+mod snapshots;
+mod state_diagram;
+mod upcoming_collections;
 
 use dues_events::Time;
-use dues_events::collect::Rules;
+use dues_events::collections::eligibility::Rules;
 use dues_processors::collections::Collector;
 use dues_processors::read_models::ReadModels;
-use dues_projections::dues::TierMap;
+use dues_projections::entitlements::dues::TierMap;
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use http_body_util::Full;
@@ -32,58 +31,57 @@ use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use std::sync::Arc;
 
-use crate::gateway::AnyGateway;
+use crate::local::gateway::AnyGateway;
+use crate::local::settings;
 use crate::output::Error;
-use crate::settings;
-pub(crate) use html::segment;
-pub(crate) use live::Body;
+pub(crate) use live_updates::Body;
 pub(crate) use page::redirect;
-use page::{Page, answer_with};
-pub(crate) use query::Query;
-pub(crate) use sign_in::{SIGN_IN, SIGN_OUT, sign_in};
-use watch::{Snapshot, Watch};
+use page::{Page, respond};
+pub(crate) use query::{Query, percent_encode};
+pub(crate) use sign_in::{SIGN_IN, SIGN_OUT, sign_in_page};
+use snapshots::{Snapshot, Snapshots};
 
-/// After so much silence the console shows the last day on which something happened, and says so, instead of an empty today.
+/// After this long without events, pages refer to the day of the last event instead of today.
 const SILENCE: chrono::TimeDelta = chrono::TimeDelta::days(10);
 
-/// What the console asks, and whom it has redrive.
+/// The console's data sources, and the collector that redrives parked records.
 pub(crate) struct Console {
     store: Store<Embedded>,
     collector: Collector<Embedded, AnyGateway>,
     read_models: ReadModels,
     tiers: TierMap,
     rules: Arc<Rules>,
-    watch: Watch,
+    snapshots: Snapshots,
 }
 
-/// A request.
-pub(crate) struct Asked<'a> {
+/// An authenticated request for a console path.
+pub(crate) struct PageRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
-    /// With a cookie, which it can give back.
+    /// Whether it came with a session cookie, which the page can end.
     pub(crate) signed_in: bool,
 }
 
-/// Whether a path is the console's.
-pub(crate) fn owns(path: &str) -> bool {
+/// Whether the console serves a path.
+pub(crate) fn is_console_path(path: &str) -> bool {
     matches!(path, "/" | "/console" | "/events") || path.starts_with("/console/")
 }
 
-/// Whether a path is of what the sign-in page is made of.
+/// Assets that the sign-in page needs before authentication.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/console/console.css" | "/console/icon.svg")
 }
 
 impl Console {
-    /// Costs nothing until somebody looks.
+    /// Costs nothing until the first page load.
     pub(crate) fn new(
         store: &Store<Embedded>,
         collector: Collector<Embedded, AnyGateway>,
         stopping: &tokio::sync::watch::Receiver<bool>,
     ) -> Result<Self, Error> {
         Ok(Self {
-            watch: Watch::new(store.clone(), stopping.clone()),
+            snapshots: Snapshots::new(store.clone(), stopping.clone()),
             store: store.clone(),
             rules: collector.rules.clone(),
             collector,
@@ -92,51 +90,55 @@ impl Console {
         })
     }
 
-    /// Answers a request for a path of ours. Who may ask has been found out before.
-    pub(crate) async fn answer(&self, asked: Asked<'_>) -> hyper::Response<Body> {
-        let query = Query::read(asked.query);
-        let reading = matches!(*asked.method, Method::GET | Method::HEAD);
-        let rest = asked.path.strip_prefix("/console/").unwrap_or_default();
-        let page = match (asked.path, rest.split_once('/').unwrap_or((rest, ""))) {
-            (_, ("parked", way)) if *asked.method == Method::POST => parked::redrive(self, way).await,
-            _ if !reading => return page::not_allowed(),
+    /// Serves a console path; the caller has authenticated the request.
+    pub(crate) async fn handle(&self, request: PageRequest<'_>) -> hyper::Response<Body> {
+        let query = Query::parse(request.query);
+        let is_read = matches!(*request.method, Method::GET | Method::HEAD);
+        let rest = request.path.strip_prefix("/console/").unwrap_or_default();
+        let reply = match (request.path, rest.split_once('/').unwrap_or((rest, ""))) {
+            (_, ("parked", path)) if *request.method == Method::POST => parked::redrive(self, path).await,
+            _ if !is_read => return page::not_allowed(),
             ("/", _) => overview::page(self).await,
             ("/console" | "/console/", _) => return redirect("/"),
-            ("/events", _) => return live::stream(&self.watch),
-            (_, ("console.css", "")) => return asset("text/css; charset=utf-8", include_str!("console/assets/console.css")),
-            (_, ("console.js", "")) => return asset("text/javascript; charset=utf-8", include_str!("console/assets/console.js")),
+            ("/events", _) => return live_updates::stream(&self.snapshots),
+            (_, ("console.css", "")) => {
+                return asset("text/css; charset=utf-8", include_str!("console/assets/console.css"));
+            }
+            (_, ("console.js", "")) => {
+                return asset("text/javascript; charset=utf-8", include_str!("console/assets/console.js"));
+            }
             (_, ("icon.svg", "")) => return asset("image/svg+xml", include_str!("console/assets/icon.svg")),
             (_, ("members", user)) => member::page(self, user, &query).await,
             (_, ("calendar", "")) => calendar::page(self, &query).await,
             (_, ("parked", "")) => parked::page(self, &query).await,
             (_, ("search", "")) => search::page(self, &query).await,
-            _ => Ok(Answer::Page(page::missing("There is no such page."))),
+            _ => Ok(Reply::Page(page::not_found("There is no such page."))),
         };
-        match page {
-            Ok(Answer::Page(page)) => page.response(self.watch.latest().parked(), asked.signed_in),
-            Ok(Answer::Elsewhere(path)) => redirect(&path),
-            // The cause is for whoever runs the program; ids are in it, payloads are not.
+        match reply {
+            Ok(Reply::Page(page)) => page.response(self.snapshots.latest().parked(), request.signed_in),
+            Ok(Reply::Redirect(path)) => redirect(&path),
+            // Errors name ids, never payloads.
             Err(error) => {
-                tracing::warn!(path = asked.path, %error, "a page of the console could not be made");
-                page::failed(&error).response(0, asked.signed_in)
+                tracing::warn!(path = request.path, %error, "console page failed");
+                page::unavailable(&error).response(0, request.signed_in)
             }
         }
     }
 
-    /// The time that the pages are about: now, or, when nothing has happened for long, the last time that something did.
-    fn reference(&self, known: &Snapshot) -> Time {
+    /// The time that pages refer to: now, or, after [`SILENCE`], the last event.
+    fn reference_time(&self, snapshot: &Snapshot) -> Time {
         let now = self.store.clock.now();
-        known.sums.latest.filter(|latest| now - *latest > SILENCE).unwrap_or(now)
+        snapshot.aggregates.latest.filter(|latest| now - *latest > SILENCE).unwrap_or(now)
     }
 }
 
-/// What a page comes to.
-enum Answer {
+/// The result of a page handler.
+enum Reply {
     Page(Page),
-    /// It is at that path.
-    Elsewhere(String),
+    /// The path to redirect to.
+    Redirect(String),
 }
 
-fn asset(kind: &'static str, text: &'static str) -> hyper::Response<Body> {
-    answer_with(StatusCode::OK, kind, Full::new(Bytes::from_static(text.as_bytes())))
+fn asset(content_type: &'static str, text: &'static str) -> hyper::Response<Body> {
+    respond(StatusCode::OK, content_type, Full::new(Bytes::from_static(text.as_bytes())))
 }

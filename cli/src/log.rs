@@ -1,6 +1,7 @@
-//! The log, always on standard error: lines for people on a terminal, one JSON object a line otherwise. It carries ids, never what a record says.
+//! The log on standard error: text lines on a terminal, one JSON object per line otherwise. It carries ids,
+//! never record contents.
 
-use dues_processors::log::{line, stamp};
+use dues_processors::runtime::log::{line, stamp};
 use dues_store::{Clock as _, SystemClock};
 use serde_json::Value;
 use std::io::IsTerminal as _;
@@ -16,29 +17,34 @@ use tracing_subscriber::{Layer, registry};
 
 use crate::output;
 
-/// What to write: everything of a level and graver, and of some parts of the program more, or less.
+/// Log level, with overrides for single modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct LogFilter {
     level: Option<LevelFilter>,
-    parts: Vec<(String, LevelFilter)>,
+    modules: Vec<(String, LevelFilter)>,
 }
 
-impl Wanted {
-    /// Reads `info`, or `info,dues_store=debug`. A word that is no level is refused: it would be taken for a part's name, and everything else fall silent.
+impl LogFilter {
+    /// Parses `info`, or `info,dues_store=debug`. Rejects unknown levels: taken for a module name, they
+    /// would silence everything else.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut wanted = Self::default();
+        let mut filter = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             match word.split_once('=') {
-                None => wanted.level = Some(level(word)?),
-                Some((part, word)) if is_part(part) => wanted.parts.push((part.to_owned(), level(word)?)),
-                Some((part, _)) => return Err(format!("{part:?} is not a part of the program, such as dues_store")),
+                None => filter.level = Some(level(word)?),
+                Some((module, word)) if is_module_path(module) => {
+                    filter.modules.push((module.to_owned(), level(word)?));
+                }
+                Some((module, _)) => {
+                    return Err(format!("{module:?} is not a module path such as dues_store"));
+                }
             }
         }
-        Ok(wanted)
+        Ok(filter)
     }
 
-    fn filter(&self, usual: LevelFilter) -> Targets {
-        Targets::new().with_default(self.level.unwrap_or(usual)).with_targets(self.parts.iter().cloned())
+    fn targets(&self, default: LevelFilter) -> Targets {
+        Targets::new().with_default(self.level.unwrap_or(default)).with_targets(self.modules.iter().cloned())
     }
 }
 
@@ -52,41 +58,55 @@ fn level(word: &str) -> Result<LevelFilter, String> {
         ("trace", LevelFilter::TRACE),
     ];
     let known = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-    known.map(|(_, level)| *level).ok_or_else(|| format!("{word:?} is not one of {}", LEVELS.map(|(name, _)| name).join(", ")))
+    known
+        .map(|(_, level)| *level)
+        .ok_or_else(|| format!("{word:?} is not one of {}", LEVELS.map(|(name, _)| name).join(", ")))
 }
 
-/// Whether this may be the path of a module.
-fn is_part(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':'))
+fn is_module_path(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':'))
 }
 
-/// Begins to write what is wanted; where nothing is said, what is usual. Who begins first is heeded: there is one log.
-pub(crate) fn begin(wanted: &Wanted, usual: LevelFilter) {
+/// Starts the log. The first call wins: there is one log per process.
+pub(crate) fn init(filter: &LogFilter, default: LevelFilter) {
     let lines: Box<dyn Layer<Registry> + Send + Sync> = if std::io::stderr().is_terminal() {
-        // Nobody can be told that nobody listens, so errors of writing are not written either.
-        Box::new(fmt::layer().with_timer(Utc).with_ansi(colours()).with_writer(|| output::Paper).log_internal_errors(false))
+        // Write errors of the log are not logged.
+        Box::new(
+            fmt::layer()
+                .with_timer(Utc)
+                .with_ansi(is_coloured())
+                .with_writer(|| output::Stderr)
+                .log_internal_errors(false),
+        )
     } else {
-        Box::new(fmt::layer().event_format(Json).with_ansi(false).with_writer(|| output::Paper).log_internal_errors(false))
+        Box::new(
+            fmt::layer()
+                .event_format(Json)
+                .with_ansi(false)
+                .with_writer(|| output::Stderr)
+                .log_internal_errors(false),
+        )
     };
-    // The only other one that can be there is ours.
-    let _ = tracing::subscriber::set_global_default(registry().with(lines).with(wanted.filter(usual)));
+    // Fails only if this function ran before.
+    let _ = tracing::subscriber::set_global_default(registry().with(lines).with(filter.targets(default)));
 }
 
-/// The same for a program that serves: a panic is a line of the log too, with its place but without its words, which may hold what a record says.
-pub(crate) fn begin_serving(wanted: &Wanted) {
-    begin(wanted, LevelFilter::INFO);
+/// Starts the log of a server. Panics are logged with their location but without their message, which may
+/// quote a record.
+pub(crate) fn init_server(filter: &LogFilter) {
+    init(filter, LevelFilter::INFO);
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panicked");
     }));
 }
 
-/// Who sets NO_COLOR, to whatever, wants none (no-color.org).
-fn colours() -> bool {
+/// `NO_COLOR` with any value turns colours off (no-color.org).
+fn is_coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// When something happened.
+/// Timestamps in UTC.
 struct Utc;
 
 impl FormatTime for Utc {
@@ -95,7 +115,7 @@ impl FormatTime for Utc {
     }
 }
 
-/// A line for programs.
+/// One JSON object per line.
 struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json
@@ -103,7 +123,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> std::fmt::Result {
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
         let mut line = line(event, SystemClock.now());
         line.insert("target".into(), event.metadata().target().into());
         writeln!(writer, "{}", Value::Object(line))
@@ -116,25 +141,31 @@ mod tests {
     use tracing::Level;
 
     #[test]
-    fn a_level_and_parts_that_have_their_own_are_read() {
-        let wanted = Wanted::parse("warn, dues_store=debug,dues::serve=off").unwrap();
-        let filter = wanted.filter(LevelFilter::INFO);
+    fn a_level_and_module_overrides_are_parsed() {
+        let filter = LogFilter::parse("warn, dues_store=debug,dues::serve=off").unwrap();
+        let filter = filter.targets(LevelFilter::INFO);
         assert!(filter.would_enable("dues", &Level::WARN) && !filter.would_enable("dues", &Level::INFO));
-        assert!(filter.would_enable("dues_store::parked", &Level::DEBUG) && !filter.would_enable("dues_store", &Level::TRACE));
+        assert!(
+            filter.would_enable("dues_store::parked", &Level::DEBUG)
+                && !filter.would_enable("dues_store", &Level::TRACE)
+        );
         assert!(!filter.would_enable("dues::serve::jobs", &Level::ERROR));
-        // What is not said is as usual.
-        let filter = Wanted::parse("dues_store=debug").unwrap().filter(LevelFilter::INFO);
+        // Everything else keeps the default.
+        let filter = LogFilter::parse("dues_store=debug").unwrap().targets(LevelFilter::INFO);
         assert!(filter.would_enable("dues", &Level::INFO) && !filter.would_enable("dues", &Level::DEBUG));
-        assert_eq!(Wanted::parse(""), Ok(Wanted::default()));
+        assert_eq!(LogFilter::parse(""), Ok(LogFilter::default()));
     }
 
     #[test]
-    fn what_is_no_level_is_refused_by_name() {
-        for (text, named) in
-            [("loud", "\"loud\""), ("info,dues_store", "\"dues_store\""), ("dues_store=2", "\"2\""), ("a b=info", "\"a b\"")]
-        {
-            let why = Wanted::parse(text).unwrap_err();
-            assert!(why.contains(named), "{text}: {why}");
+    fn unknown_levels_are_rejected_by_name() {
+        for (text, named) in [
+            ("loud", "\"loud\""),
+            ("info,dues_store", "\"dues_store\""),
+            ("dues_store=2", "\"2\""),
+            ("a b=info", "\"a b\""),
+        ] {
+            let error = LogFilter::parse(text).unwrap_err();
+            assert!(error.contains(named), "{text}: {error}");
         }
     }
 }

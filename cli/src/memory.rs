@@ -1,17 +1,17 @@
-//! How much memory a process holds, from the kernel.
+//! Memory of a process, from `/proc`.
 
-/// What this process holds now, in kB; 0 where the kernel does not say.
-pub(crate) fn held_kb() -> u64 {
-    of("self", "VmRSS:")
+/// Resident memory of this process in kB; 0 if unknown.
+pub(crate) fn resident_kb() -> u64 {
+    process_status_kb("self", "VmRSS:")
 }
 
-/// The most that this process ever held, in kB; 0 where the kernel does not say.
+/// Peak resident memory of this process in kB; 0 if unknown.
 pub(crate) fn peak_kb() -> u64 {
-    of("self", "VmHWM:")
+    process_status_kb("self", "VmHWM:")
 }
 
-/// A line of a process's status.
-pub(crate) fn of(process: &str, name: &str) -> u64 {
+/// One field of `/proc/PROCESS/status`, in kB; 0 if unknown.
+pub(crate) fn process_status_kb(process: &str, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

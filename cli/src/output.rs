@@ -1,7 +1,7 @@
-//! What the program prints: tables for people, JSON for programs, errors on standard error.
+//! Output: tables for people, JSON for programs, errors and progress on standard error.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use dues_events::record::Record;
+use dues_events::billing::record::Record;
 use dues_store::embedded::Embedded;
 use dues_store::{Store, StoreError, SystemClock};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -13,63 +13,64 @@ use std::sync::LazyLock;
 
 pub(crate) use dues_processors::api::record_json;
 
-/// Why a command failed.
+/// Failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{0}")]
-    Said(String),
+    Message(String),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{doing}: {cause}")]
     Io { doing: String, cause: io::Error },
     #[error(transparent)]
-    Bare(#[from] io::Error),
+    Output(#[from] io::Error),
 }
 
-/// Tells of a failure, and gives the exit code.
-pub(crate) fn failed(error: &Error) -> ExitCode {
-    // A reader that went away (`dues … | head`) is not worth a message.
-    if let Error::Bare(cause) = error
+/// Prints a failure and returns the exit code.
+pub(crate) fn report_failure(error: &Error) -> ExitCode {
+    // `dues … | head` closes the pipe early: not a failure.
+    if let Error::Output(cause) = error
         && cause.kind() == io::ErrorKind::BrokenPipe
     {
         return ExitCode::SUCCESS;
     }
-    say(&format!("dues: {error}"));
+    notice(&format!("dues: {error}"));
     ExitCode::FAILURE
 }
 
-/// Opens the store in that folder, and makes it when it is not there.
+/// Opens the store in a data directory; creates both if needed.
 pub(crate) fn open(data: &Path) -> Result<Store<Embedded>, Error> {
-    std::fs::create_dir_all(data).map_err(|cause| Error::Io { doing: format!("make folder {}", data.display()), cause })?;
+    std::fs::create_dir_all(data)
+        .map_err(|cause| Error::Io { doing: format!("create directory {}", data.display()), cause })?;
     Ok(Store::new(Embedded::open(&data.join("dues.db"))?, SystemClock::shared()))
 }
 
-/// Opens the store in that folder for reading what is there.
+/// Opens the store in a data directory; fails if there is none.
 pub(crate) fn open_existing(data: &Path) -> Result<Store<Embedded>, Error> {
     if !data.join("dues.db").exists() {
-        let how = "ingest something first, or name another folder with --data";
-        return Err(Error::Said(format!("there is no data in {}: {how}", data.display())));
+        let hint = "ingest something first, or choose another directory with --data";
+        return Err(Error::Message(format!("no data in {}: {hint}", data.display())));
     }
     open(data)
 }
 
 /// Prints a line of JSON.
-pub(crate) fn json(value: &serde_json::Value) -> Result<(), Error> {
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Error> {
     Ok(writeln!(io::stdout(), "{value}")?)
 }
 
 /// Prints text.
-pub(crate) fn text(text: &str) -> Result<(), Error> {
+pub(crate) fn print_line(text: &str) -> Result<(), Error> {
     Ok(writeln!(io::stdout(), "{text}")?)
 }
 
-/// All bars that are shown: whoever writes on standard error has them out of the way for that long.
+/// All visible progress bars; they are suspended while a line is written to standard error.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 
-/// Standard error, also while a bar is shown there.
-pub(crate) struct Paper;
+/// Standard error that suspends the progress bars while writing.
+pub(crate) struct Stderr;
 
-impl Write for Paper {
+impl Write for Stderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes).map(|()| bytes.len())
     }
@@ -83,19 +84,22 @@ impl Write for Paper {
     }
 }
 
-/// Says something to people, beside what the command prints. Whether anybody listens is their affair.
-pub(crate) fn say(text: &str) {
-    let _ = Paper.write_all(format!("{text}\n").as_bytes());
+/// Prints a line to standard error, apart from the command's output. Write errors are ignored.
+pub(crate) fn notice(text: &str) {
+    let _ = Stderr.write_all(format!("{text}\n").as_bytes());
 }
 
 /// A table with these headings.
 pub(crate) fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled).set_header(headings);
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(headings);
     table
 }
 
-/// A progress bar on standard error, when that is a terminal: of bytes when their number is known.
+/// A progress bar over bytes, or a byte counter if the length is unknown; only on a terminal.
 pub(crate) fn progress(length: Option<u64>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -107,15 +111,18 @@ pub(crate) fn progress(length: Option<u64>) -> ProgressBar {
     shown(bar, template)
 }
 
-/// A progress bar on standard error, when that is a terminal, of so many things; their number may become known on the way.
+/// A progress bar over `count` things, only on a terminal. The length can be set later.
 pub(crate) fn progress_of(things: &str, count: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    shown(ProgressBar::new(count), &format!("{{bar:30}} {{human_pos}}/{{human_len}} {things} {{per_sec}} {{eta}}"))
+    shown(
+        ProgressBar::new(count),
+        &format!("{{bar:30}} {{human_pos}}/{{human_len}} {things} {{per_sec}} {{eta}}"),
+    )
 }
 
-/// A counter of things on standard error, when that is a terminal: nobody knows how many there will be.
+/// A counter of things with unknown total, only on a terminal.
 pub(crate) fn spinner(things: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -131,7 +138,7 @@ fn shown(bar: ProgressBar, template: &str) -> ProgressBar {
     }
 }
 
-/// The status, and what else an operator has to know beside it.
+/// The status, with the flags that qualify it.
 pub(crate) fn status_text(record: &Record) -> String {
     let mut text = record.status().to_string();
     if let Some(at) = &record.cancel_at {
@@ -144,7 +151,7 @@ pub(crate) fn status_text(record: &Record) -> String {
         text += " (superseded)";
     }
     if record.in_doubt().is_some() {
-        text += " (answer not known yet)";
+        text += " (awaiting the gateway's answer)";
     }
     if let Some(bar) = &record.bar {
         text += &format!(" (barred: {bar})");
@@ -152,7 +159,7 @@ pub(crate) fn status_text(record: &Record) -> String {
     text
 }
 
-/// `$1,234.50`; a sum of amounts is never negative.
+/// `$1,234.50`.
 pub(crate) fn dollars(amount: Decimal) -> String {
     let text = format!("{:.2}", amount.abs());
     let (whole, cents) = text.split_once('.').unwrap_or((&text, "00"));
@@ -186,7 +193,13 @@ mod tests {
 
     #[test]
     fn amounts_are_grouped_and_have_two_decimals() {
-        for (cents, text) in [(0, "$0.00"), (5, "$0.05"), (149_900, "$1,499.00"), (123_456_789, "$1,234,567.89"), (-250, "−$2.50")] {
+        for (cents, text) in [
+            (0, "$0.00"),
+            (5, "$0.05"),
+            (149_900, "$1,499.00"),
+            (123_456_789, "$1,234,567.89"),
+            (-250, "−$2.50"),
+        ] {
             assert_eq!(dollars(Decimal::new(cents, 2)), text);
         }
         assert_eq!(dollars(Decimal::new(5, 0)), "$5.00");

@@ -1,13 +1,14 @@
-//! When dues fall due, and when banks are open.
+//! Due dates and banking days.
 //!
-//! Every due date is counted from the anchor, never from the previous date: 31 January, 28 February, 31 March.
+//! Every due date is counted from the anchor, never from the previous date: 31 January, 28 February, 31
+//! March.
 
 use chrono::{Datelike, Days, Months, NaiveDate, TimeDelta, Weekday};
 use std::fmt;
 
 use crate::time::Time;
 
-/// How often dues fall due.
+/// Billing interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Term {
     /// Every month.
@@ -17,7 +18,7 @@ pub enum Term {
 }
 
 impl Term {
-    /// As the tables and the wire spell it.
+    /// The spelling in tables and on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,7 +27,7 @@ impl Term {
         }
     }
 
-    /// Reads the tables' spelling.
+    /// Parses the spelling of [`Term::as_str`].
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         [Self::Monthly, Self::Yearly].into_iter().find(|term| term.as_str() == text)
@@ -45,13 +46,13 @@ impl Term {
 pub struct BillingWeek(u8);
 
 impl BillingWeek {
-    /// The n-th Friday, if n is 1 to 5.
+    /// The n-th Friday; `None` unless n is 1 to 5.
     #[must_use]
     pub fn new(n: i64) -> Option<Self> {
         u8::try_from(n).ok().filter(|n| (1..=5).contains(n)).map(Self)
     }
 
-    /// 1 to 5.
+    /// The week number, 1 to 5.
     #[must_use]
     pub fn get(self) -> u8 {
         self.0
@@ -63,7 +64,7 @@ impl BillingWeek {
 pub struct Schedule {
     /// The first due date; all others are counted from it.
     pub anchor: Time,
-    /// How far apart they are.
+    /// The interval between due dates.
     pub term: Term,
     /// Set for Friday billing.
     pub week: Option<BillingWeek>,
@@ -87,14 +88,15 @@ impl Schedule {
     /// The first due date later than `time`.
     #[must_use]
     pub fn after(&self, time: Time) -> Option<Time> {
-        let months_between = |from: Time, to: Time| (to.year() - from.year()) * 12 + to.month0() as i32 - from.month0() as i32;
+        let months_between =
+            |from: Time, to: Time| (to.year() - from.year()) * 12 + to.month0() as i32 - from.month0() as i32;
         let guess = months_between(self.anchor, time).max(0) as u32 / self.term.months();
-        // A clipped day or a Friday can lie on either side of the same day of its month: look around the guess.
+        // A clipped day or a Friday can fall on either side of the nominal day: search around the guess.
         (guess.saturating_sub(1)..=guess + 2).find_map(|n| self.nth(n).filter(|due| *due > time))
     }
 }
 
-/// The n-th Friday of a month; a month without a fifth Friday uses its last.
+/// The n-th Friday of a month; the last one if the month has no fifth Friday.
 fn nth_friday(year: i32, month: u32, week: BillingWeek) -> Option<NaiveDate> {
     NaiveDate::from_weekday_of_month_opt(year, month, Weekday::Fri, week.get())
         .or_else(|| NaiveDate::from_weekday_of_month_opt(year, month, Weekday::Fri, 4))
@@ -106,7 +108,7 @@ pub fn billing_period(due: Time) -> String {
     format!("{:02}/{:04}", due.month(), due.year())
 }
 
-/// Whether banks settle on that day: not on weekends, nor on holidays of the Federal Reserve.
+/// Whether banks settle on that day: weekdays, except holidays of the Federal Reserve.
 #[must_use]
 pub fn is_banking_day(day: NaiveDate) -> bool {
     !matches!(day.weekday(), Weekday::Sat | Weekday::Sun) && holiday(day).is_none()
@@ -115,7 +117,8 @@ pub fn is_banking_day(day: NaiveDate) -> bool {
 /// The first banking day on or after `day`.
 #[must_use]
 pub fn banking_day_from(day: NaiveDate) -> NaiveDate {
-    // The longest run of closed days is four (a weekend beside a holiday); a week always holds an open one.
+    // The longest run of closed days is four (a weekend next to a holiday), so a week always has a banking
+    // day.
     (0..7).filter_map(|n| day.checked_add_days(Days::new(n))).find(|d| is_banking_day(*d)).unwrap_or(day)
 }
 
@@ -170,8 +173,8 @@ impl fmt::Display for Holiday {
     }
 }
 
-/// The holiday that is observed on that day. One that falls on a Sunday is observed on Monday; one on a Saturday leaves the
-/// Friday before open.
+/// The holiday observed on that day. A holiday on a Sunday is observed on Monday; one on a Saturday leaves
+/// the Friday before open.
 #[must_use]
 pub fn holiday(day: NaiveDate) -> Option<Holiday> {
     if day.weekday() == Weekday::Mon
@@ -227,19 +230,31 @@ mod tests {
 
     #[test]
     fn months_are_counted_from_the_anchor() {
-        assert_eq!(dates("2026-01-31", Term::Monthly, None, 5), ["2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31"]);
+        assert_eq!(
+            dates("2026-01-31", Term::Monthly, None, 5),
+            ["2026-01-31", "2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31"]
+        );
         assert_eq!(dates("2024-01-30", Term::Monthly, None, 3), ["2024-01-30", "2024-02-29", "2024-03-30"]);
     }
 
     #[test]
     fn years_from_29_february_come_back_to_it() {
-        assert_eq!(dates("2024-02-29", Term::Yearly, None, 5), ["2024-02-29", "2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29"]);
+        assert_eq!(
+            dates("2024-02-29", Term::Yearly, None, 5),
+            ["2024-02-29", "2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29"]
+        );
     }
 
     #[test]
     fn fridays_of_the_month_and_the_missing_fifth() {
-        assert_eq!(dates("2026-01-30", Term::Monthly, Some(5), 4), ["2026-01-30", "2026-02-27", "2026-03-27", "2026-04-24"]);
-        assert_eq!(dates("2026-01-09", Term::Monthly, Some(2), 3), ["2026-01-09", "2026-02-13", "2026-03-13"]);
+        assert_eq!(
+            dates("2026-01-30", Term::Monthly, Some(5), 4),
+            ["2026-01-30", "2026-02-27", "2026-03-27", "2026-04-24"]
+        );
+        assert_eq!(
+            dates("2026-01-09", Term::Monthly, Some(2), 3),
+            ["2026-01-09", "2026-02-13", "2026-03-13"]
+        );
         assert_eq!(BillingWeek::new(0), None);
         assert_eq!(BillingWeek::new(6), None);
     }
@@ -256,7 +271,11 @@ mod tests {
             let all: Vec<Time> = (0..80).map(|n| schedule.nth(n).unwrap()).collect();
             for hours in (-400..40_000).step_by(7) {
                 let moment = t(anchor) + TimeDelta::hours(hours);
-                assert_eq!(schedule.after(moment), all.iter().copied().find(|due| *due > moment), "{anchor} after {moment}");
+                assert_eq!(
+                    schedule.after(moment),
+                    all.iter().copied().find(|due| *due > moment),
+                    "{anchor} after {moment}"
+                );
             }
             for pair in all.windows(2) {
                 assert_eq!(schedule.after(pair[0]), Some(pair[1]));
@@ -277,12 +296,17 @@ mod tests {
         assert_eq!(billing_period(t("2026-02-01")), "02/2026");
     }
 
-    /// The holidays that the Federal Reserve publishes for 2026 and 2027.
+    /// Holidays published by the Federal Reserve for 2026 and 2027.
     #[test]
     fn the_federal_reserves_own_list() {
         let closed = |year: i32| -> Vec<String> {
             let first = NaiveDate::from_ymd_opt(year, 1, 1).unwrap();
-            first.iter_days().take_while(|d| d.year() == year).filter(|d| holiday(*d).is_some()).map(|d| d.to_string()).collect()
+            first
+                .iter_days()
+                .take_while(|d| d.year() == year)
+                .filter(|d| holiday(*d).is_some())
+                .map(|d| d.to_string())
+                .collect()
         };
         assert_eq!(
             closed(2026),
@@ -300,7 +324,8 @@ mod tests {
                 "2026-12-25"
             ]
         );
-        // 4 July 2027 is a Sunday: Monday is observed as well. 19 June and 25 December are Saturdays: their Fridays stay open.
+        // 4 July 2027 is a Sunday, so Monday is observed as well. 19 June and 25 December are Saturdays:
+        // their Fridays stay open.
         assert!(is_banking_day(d("2027-06-18")) && is_banking_day(d("2027-12-24")));
         assert!(!is_banking_day(d("2027-07-05")) && is_banking_day(d("2027-07-02")));
         assert!(is_banking_day(d("2021-06-21")), "Juneteenth came to the list in 2022");
@@ -308,7 +333,11 @@ mod tests {
 
     #[test]
     fn banking_days_are_counted_over_weekends_and_holidays() {
-        assert_eq!(banking_day_from(d("2026-07-03")), d("2026-07-03"), "a Saturday holiday leaves Friday open");
+        assert_eq!(
+            banking_day_from(d("2026-07-03")),
+            d("2026-07-03"),
+            "a Saturday holiday leaves Friday open"
+        );
         assert_eq!(banking_day_from(d("2026-07-04")), d("2026-07-06"));
         assert_eq!(banking_days_after(d("2026-12-24"), 1), d("2026-12-28"));
         assert_eq!(banking_days_after(d("2026-12-24"), 2), d("2026-12-29"));

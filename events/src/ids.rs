@@ -1,4 +1,4 @@
-//! Identities are types: a user cannot be mistaken for a subscription, nor an event for a transaction.
+//! Typed ids: a user id cannot be passed as a subscription id, nor an event id as a transaction id.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,33 +43,33 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// Who is billed.
+    /// The billed user.
     UserId
 );
 text_id!(
-    /// One billing period of one user: the UUID behind `subscription_id`.
+    /// One billing period of one user: the UUID in `subscription_id`.
     SubscriptionId
 );
 text_id!(
-    /// The identity of a fact. A producer that retries sends the same one in a new stream record.
+    /// Identifies a fact. A producer that retries sends the same id in a new stream record.
     EventId
 );
 text_id!(
-    /// The payment processor's confirmation of one collection attempt.
+    /// The payment processor's confirmation of one attempt.
     TransactionId
 );
 
 text_id!(
-    /// What makes a debit at the payment gateway happen once: the same for every try of one attempt.
+    /// The gateway's idempotency key: the same for every request of one attempt.
     AttemptKey
 );
 
 text_id!(
-    /// Stripe's `cus_…`: who pays there.
+    /// Stripe's `cus_…`: a customer.
     CustomerId
 );
 text_id!(
-    /// Stripe's `sub_…`: a subscription there, over all of its periods.
+    /// Stripe's `sub_…`: a subscription, over all of its periods.
     StripeSubscriptionId
 );
 text_id!(
@@ -85,7 +85,7 @@ text_id!(
     ChargeId
 );
 text_id!(
-    /// Stripe's `cs_…`: one visit to the checkout page.
+    /// Stripe's `cs_…`: one checkout session.
     CheckoutId
 );
 text_id!(
@@ -97,29 +97,30 @@ text_id!(
     DisputeId
 );
 text_id!(
-    /// One movement of credits: the same for every telling of one fact.
+    /// One movement of credits: the same for every redelivery of one fact.
     MovementId
 );
 
 text_id!(
-    /// One message to others: the same for every telling of one change, so that whoever listens can drop repeats.
+    /// One published message: the same for every publication of one change, so that consumers can drop
+    /// duplicates.
     MessageId
 );
 
 impl AttemptKey {
-    /// The key of the n-th attempt at a record.
+    /// The key of a record's n-th attempt.
     #[must_use]
     pub fn of(subscription: &SubscriptionId, attempt: u32) -> Self {
         format!("{subscription}-{attempt}").into()
     }
 }
 
-/// The namespace of every id made here.
+/// UUID namespace of all ids generated here.
 const NAMESPACE: Uuid = Uuid::from_u128(0x8d6f_2d4e_7a1b_5c93_9e42_51c8_0a6b_7f10);
 
 impl SubscriptionId {
-    /// The id of one period of a membership: the same user, membership, anchor and period always give the same id, so that a
-    /// record written twice is the same record.
+    /// The id of one period of a membership. Deterministic: the same user, membership, anchor and period
+    /// give the same id, so a record written twice is the same record.
     #[must_use]
     pub fn of_period(user: &UserId, since: Time, anchor: Time, period: &str) -> Self {
         let name = format!("{user}\u{1f}{}\u{1f}{}\u{1f}{period}", nanos(since), nanos(anchor));
@@ -127,20 +128,20 @@ impl SubscriptionId {
     }
 }
 
-/// A change of an item, whichever delivery brought it.
+/// Identifies a change of an item, independent of the delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeId(Uuid);
 
 impl ChangeId {
-    /// The same images always give the same id. Every write of ours changes a version or a time in the image, so that no two changes of an item share
-    /// one.
+    /// Derives the id from the images: equal images give equal ids. Every write by this system changes a
+    /// version or a time in the image, so no two changes of an item share an id.
     #[must_use]
     pub fn of(old: Option<&Item>, new: Option<&Item>) -> Self {
         let image = |item: Option<&Item>| item.map(|item| item.to_json().to_string()).unwrap_or_default();
         Self(Uuid::new_v5(&NAMESPACE, format!("{}\u{1f}{}", image(old), image(new)).as_bytes()))
     }
 
-    /// The id of a message of that kind that tells of it.
+    /// The id of the message of that kind about this change.
     #[must_use]
     pub fn message(self, kind: &str) -> MessageId {
         Uuid::new_v5(&self.0, kind.as_bytes()).hyphenated().to_string().into()
@@ -148,10 +149,14 @@ impl ChangeId {
 }
 
 impl UserId {
-    /// The id of somebody who signs in at a provider that knows them by an id of its own: always the same, so that nobody is made twice.
+    /// The user id for a provider's external id. Deterministic, so that repeated sign-ins never create a
+    /// second user.
     #[must_use]
     pub fn of_sign_in(provider: &str, external_id: &str) -> Self {
-        Uuid::new_v5(&NAMESPACE, format!("{provider}\u{1f}{external_id}").as_bytes()).hyphenated().to_string().into()
+        Uuid::new_v5(&NAMESPACE, format!("{provider}\u{1f}{external_id}").as_bytes())
+            .hyphenated()
+            .to_string()
+            .into()
     }
 }
 
@@ -167,12 +172,17 @@ mod tests {
     fn a_period_has_one_id_and_every_part_of_its_name_matters() {
         let t = |text: &str| crate::time::parse(text).unwrap();
         let (jan, feb) = (t("2026-01-31T00:00:00Z"), t("2026-02-28T00:00:00Z"));
-        let id = |user: &str, since, anchor, period| SubscriptionId::of_period(&user.into(), since, anchor, period);
+        let id = |user: &str, since, anchor, period| {
+            SubscriptionId::of_period(&user.into(), since, anchor, period)
+        };
         let one = id("u-1", jan, jan, "01/2026");
         assert_eq!(one, id("u-1", jan, jan, "01/2026"));
-        for other in
-            [id("u-2", jan, jan, "01/2026"), id("u-1", feb, jan, "01/2026"), id("u-1", jan, feb, "01/2026"), id("u-1", jan, jan, "02/2026")]
-        {
+        for other in [
+            id("u-2", jan, jan, "01/2026"),
+            id("u-1", feb, jan, "01/2026"),
+            id("u-1", jan, feb, "01/2026"),
+            id("u-1", jan, jan, "02/2026"),
+        ] {
             assert_ne!(one, other);
         }
         assert_eq!(Uuid::parse_str(one.as_str()).unwrap().get_version_num(), 5);

@@ -1,29 +1,29 @@
-//! Items as DynamoDB knows them: attribute names and typed values.
+//! DynamoDB items: attribute names and typed values.
 
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 
-/// An attribute's name; the names in [`crate::attr`] are borrowed, so that most items allocate none.
+/// An attribute name. Names from [`crate::attributes`] are borrowed, so most items allocate none.
 pub type Name = Cow<'static, str>;
 
-/// A typed value.
+/// A typed attribute value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// Text.
     S(String),
-    /// A number, as decimal text: exact whatever its size.
+    /// A number as decimal text: exact at any size.
     N(String),
     /// Bytes.
     B(Vec<u8>),
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// Go's `nil`.
+    /// Null; Go's `nil`.
     Null,
     /// A list.
     L(Vec<Value>),
     /// A map.
     M(Item),
-    /// A set of texts.
+    /// A set of strings.
     Ss(Vec<String>),
     /// A set of numbers.
     Ns(Vec<String>),
@@ -49,40 +49,58 @@ impl Value {
         Self::N(number.to_string())
     }
 
-    /// The text, if it is one.
+    /// The text, if this is a text value.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::S(text) => Some(text),
-            Self::N(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
-                None
-            }
+            Self::N(_)
+            | Self::B(_)
+            | Self::Bool(_)
+            | Self::Null
+            | Self::L(_)
+            | Self::M(_)
+            | Self::Ss(_)
+            | Self::Ns(_)
+            | Self::Bs(_) => None,
         }
     }
 
-    /// The whole number, if it is one.
+    /// The value as a non-negative whole number, if it is one.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::N(number) => number.parse().ok(),
-            Self::S(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
-                None
-            }
+            Self::S(_)
+            | Self::B(_)
+            | Self::Bool(_)
+            | Self::Null
+            | Self::L(_)
+            | Self::M(_)
+            | Self::Ss(_)
+            | Self::Ns(_)
+            | Self::Bs(_) => None,
         }
     }
 
-    /// The whole number, if it is one, also a negative one.
+    /// The value as a whole number, possibly negative, if it is one.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::N(number) => number.parse().ok(),
-            Self::S(_) | Self::B(_) | Self::Bool(_) | Self::Null | Self::L(_) | Self::M(_) | Self::Ss(_) | Self::Ns(_) | Self::Bs(_) => {
-                None
-            }
+            Self::S(_)
+            | Self::B(_)
+            | Self::Bool(_)
+            | Self::Null
+            | Self::L(_)
+            | Self::M(_)
+            | Self::Ss(_)
+            | Self::Ns(_)
+            | Self::Bs(_) => None,
         }
     }
 
-    /// What kind of value it is, for messages.
+    /// The name of the value's type, for error messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -97,45 +115,39 @@ impl Value {
         }
     }
 
-    /// As plain JSON, for people and programs that read answers: numbers are numbers, bytes are hex.
+    /// Plain JSON for API answers: numbers as numbers, bytes as hex.
     #[must_use]
     pub fn to_json(&self) -> Json {
         match self {
             Self::S(text) => Json::from(text.as_str()),
             Self::N(number) => serde_json::from_str(number).unwrap_or_else(|_| Json::from(number.as_str())),
-            Self::B(bytes) => Json::from(hex(bytes)),
+            Self::B(bytes) => Json::from(hex::encode(bytes)),
             Self::Bool(value) => Json::from(*value),
             Self::Null => Json::Null,
             Self::L(values) => values.iter().map(Self::to_json).collect(),
             Self::M(item) => item.to_json(),
             Self::Ss(texts) => texts.iter().map(String::as_str).collect(),
             Self::Ns(numbers) => numbers.iter().map(|n| Self::N(n.clone()).to_json()).collect(),
-            Self::Bs(all) => all.iter().map(|bytes| hex(bytes)).collect(),
+            Self::Bs(all) => all.iter().map(hex::encode).collect(),
         }
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        text.push_str(&format!("{byte:02x}"));
-        text
-    })
-}
-
-/// A row: attributes by name, in name order.
+/// A row: attributes sorted by name.
 ///
-/// A sorted list and no tree: a row has a few dozen attributes, is written and read in the order of their names, and audits read millions of rows.
+/// A sorted list instead of a tree: a row has a few dozen attributes and is read and written in name order,
+/// and audits read millions of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Item(Vec<(Name, Value)>);
 
 impl Item {
-    /// No attributes.
+    /// An empty item.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No attributes, and room for so many.
+    /// An empty item with capacity for that many attributes.
     #[must_use]
     pub fn with_capacity(attributes: usize) -> Self {
         Self(Vec::with_capacity(attributes))
@@ -144,7 +156,7 @@ impl Item {
     /// Sets an attribute.
     pub fn set(&mut self, name: impl Into<Name>, value: Value) {
         let name = name.into();
-        // Whoever sets attributes in the order of their names only ever adds at the end.
+        // Fast path: attributes set in name order are appended.
         match self.0.last() {
             Some((last, _)) if *last >= name => match self.place(&name) {
                 Ok(place) => self.0[place].1 = value,
@@ -154,7 +166,7 @@ impl Item {
         }
     }
 
-    /// Where an attribute is, or would be.
+    /// The index of an attribute, or where to insert it.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_ref().cmp(name))
     }
@@ -164,49 +176,52 @@ impl Item {
         self.set(name, Value::S(text.into()));
     }
 
-    /// Takes an attribute out.
+    /// Removes an attribute and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         self.place(name).ok().map(|place| self.0.remove(place).1)
     }
 
-    /// An attribute.
+    /// The value of an attribute.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.place(name).ok().map(|place| &self.0[place].1)
     }
 
-    /// A text attribute.
+    /// The text of a text attribute.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_text()
     }
 
-    /// All attributes in name order.
+    /// Iterates over the attributes in name order.
     pub fn iter(&self) -> Iter<'_> {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// How many attributes.
+    /// The number of attributes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// None.
+    /// Whether there are no attributes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As a plain JSON object.
+    /// The item as a plain JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        Json::Object(self.0.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect::<Map<_, _>>())
+        Json::Object(
+            self.0.iter().map(|(name, value)| (name.to_string(), value.to_json())).collect::<Map<_, _>>(),
+        )
     }
 }
 
-/// Attributes in name order.
-pub type Iter<'a> = std::iter::Map<std::slice::Iter<'a, (Name, Value)>, fn(&(Name, Value)) -> (&Name, &Value)>;
+/// Iterator over attributes in name order.
+pub type Iter<'a> =
+    std::iter::Map<std::slice::Iter<'a, (Name, Value)>, fn(&(Name, Value)) -> (&Name, &Value)>;
 
 impl IntoIterator for Item {
     type Item = (Name, Value);
@@ -250,7 +265,9 @@ mod tests {
             .into_iter()
             .map(|(name, number)| (Name::from(name), Value::number(number)))
             .collect();
-        let all = |item: &Item| item.iter().map(|(name, value)| format!("{name}{}", value.as_u64().unwrap())).collect::<Vec<_>>();
+        let all = |item: &Item| {
+            item.iter().map(|(name, value)| format!("{name}{}", value.as_u64().unwrap())).collect::<Vec<_>>()
+        };
         assert_eq!((all(&item), item.len()), (["a6", "b1", "c5", "d4"].map(String::from).to_vec(), 4));
         assert_eq!((item.remove("b"), item.remove("b"), item.get("b")), (Some(Value::number(1)), None, None));
         item.set("e", Value::number(7));
@@ -267,7 +284,13 @@ mod tests {
             ("b", Value::B(vec![0, 255])),
             ("t", Value::Bool(true)),
             ("nil", Value::Null),
-            ("l", Value::L(vec![Value::number(1), Value::M([("k".into(), Value::text("v"))].into_iter().collect())])),
+            (
+                "l",
+                Value::L(vec![
+                    Value::number(1),
+                    Value::M([("k".into(), Value::text("v"))].into_iter().collect()),
+                ]),
+            ),
             ("ss", Value::Ss(vec!["a".into()])),
             ("ns", Value::Ns(vec!["7".into()])),
             ("bs", Value::Bs(vec![vec![16]])),

@@ -1,4 +1,4 @@
-//! Dollar amounts: exact, never negative, never finer than a cent, and checked when they are added.
+//! Dollar amounts: exact, non-negative, whole cents, with checked arithmetic.
 
 use rust_decimal::Decimal;
 use serde::de::Error as _;
@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// An amount of money, as in `"14.99"`. The text that was read is the text that is written: `"5"` stays `"5"`.
+/// An amount of money, such as `"14.99"`. Its text round-trips: `"5"` stays `"5"`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Money(Decimal);
 
-/// Why a text is not an amount of money.
+/// Why a text or a result is not a valid amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
     /// Not a plain decimal number.
@@ -22,16 +22,16 @@ pub enum MoneyError {
     /// Finer than a cent.
     #[error("{0} has more than two decimals")]
     TooFine(Decimal),
-    /// Above what any sum here can reach.
+    /// Larger than the maximum amount.
     #[error("{0} is larger than 999999999.99")]
     TooLarge(Decimal),
-    /// A sum or difference left the range of amounts.
+    /// A sum or difference is outside the range of amounts.
     #[error("the sum leaves the range of amounts")]
     OutOfRange,
 }
 
-/// The largest amount: leaves room for sums of billions of records in a `Decimal`.
-const LARGEST: Decimal = Decimal::from_parts(1_215_752_191, 23, 0, false, 2);
+/// The largest amount; leaves room for sums of billions of records in a `Decimal`.
+const MAX: Decimal = Decimal::from_parts(1_215_752_191, 23, 0, false, 2);
 
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -46,41 +46,41 @@ impl<'de> Deserialize<'de> for Money {
 }
 
 impl Money {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(Decimal::ZERO);
 
-    /// Whole cents as money.
+    /// Converts whole cents.
     #[must_use]
     pub fn from_cents(cents: u32) -> Self {
         Self(Decimal::new(i64::from(cents), 2))
     }
 
-    /// Whole cents as money, as others count them.
+    /// Converts signed cents from an external source.
     ///
     /// # Errors
-    /// [`MoneyError`] when it is negative or larger than an amount may be.
+    /// [`MoneyError`] when the amount is negative or above the maximum.
     pub fn from_minor_units(cents: i64) -> Result<Self, MoneyError> {
         Self::new(Decimal::new(cents, 2))
     }
 
-    /// The exact decimal.
+    /// The exact decimal value.
     #[must_use]
     pub fn decimal(self) -> Decimal {
         self.0
     }
 
-    /// The sum, unless it leaves the range.
+    /// The sum of two amounts.
     ///
     /// # Errors
-    /// [`MoneyError`] when the sum is larger than an amount may be.
+    /// [`MoneyError`] when the sum is above the maximum.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_add(other.0).ok_or(MoneyError::OutOfRange).and_then(Self::new)
     }
 
-    /// The difference, unless it is negative.
+    /// The difference of two amounts.
     ///
     /// # Errors
-    /// [`MoneyError`] when more is taken than is there.
+    /// [`MoneyError`] when the difference is negative.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_sub(other.0).ok_or(MoneyError::OutOfRange).and_then(Self::new)
     }
@@ -92,7 +92,7 @@ impl Money {
         if value.scale() > 2 {
             return Err(MoneyError::TooFine(value));
         }
-        if value > LARGEST {
+        if value > MAX {
             return Err(MoneyError::TooLarge(value));
         }
         Ok(Self(value))
@@ -103,7 +103,8 @@ impl FromStr for Money {
     type Err = MoneyError;
 
     fn from_str(text: &str) -> Result<Self, MoneyError> {
-        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-') && text.bytes().any(|b| b.is_ascii_digit());
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.' || b == b'-')
+            && text.bytes().any(|b| b.is_ascii_digit());
         let value = plain.then(|| Decimal::from_str_exact(text).ok()).flatten();
         value.ok_or_else(|| MoneyError::NotDecimal(text.chars().take(40).collect())).and_then(Self::new)
     }
@@ -130,7 +131,7 @@ mod tests {
         for text in ["0", "0.00", "5", "4.9", "4.99", "39.99", "999999999.99"] {
             assert_eq!(text.parse::<Money>().unwrap().to_string(), text);
         }
-        assert_eq!(LARGEST.to_string(), "999999999.99");
+        assert_eq!(MAX.to_string(), "999999999.99");
     }
 
     #[test]
@@ -154,7 +155,8 @@ mod tests {
 
     #[test]
     fn minor_units_are_cents_within_the_range() {
-        let text = |cents| Money::from_minor_units(cents).map(|money| money.to_string()).map_err(|e| e.to_string());
+        let text =
+            |cents| Money::from_minor_units(cents).map(|money| money.to_string()).map_err(|e| e.to_string());
         assert_eq!(text(1_499), Ok("14.99".to_owned()));
         assert_eq!(text(0), Ok("0.00".to_owned()));
         assert_eq!(text(99_999_999_999), Ok("999999999.99".to_owned()));

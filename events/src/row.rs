@@ -1,21 +1,21 @@
-//! Stored rows, attribute by attribute, with errors that name the attribute and the row.
+//! Encoding and decoding of stored rows; errors name the attribute and the row.
 
-use crate::attr::{PK, SK, TYPE};
-use crate::credits::partition;
+use crate::attributes::{PK, SK, TYPE};
+use crate::entitlements::credits::partition;
 use crate::ids::UserId;
 use crate::item::{Item, Value};
 use crate::money::{Money, MoneyError};
 use crate::time::GoTime;
 
-/// An attribute of a stored row that cannot be understood.
+/// An attribute of a stored row that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{attribute} of row {key}: {problem}")]
 pub struct ReadError {
-    /// Which attribute.
+    /// The attribute.
     pub attribute: String,
-    /// Which row: user and sort key.
+    /// The row: user and sort key.
     pub key: String,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub problem: String,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn keyed(user: &UserId, sort: impl Into<String>, kind: &str) -> Item 
     item
 }
 
-/// Sets the texts that there are.
+/// Sets the texts that are `Some`.
 pub(crate) fn set_texts<const N: usize>(item: &mut Item, texts: [(&'static str, Option<String>); N]) {
     for (name, text) in texts {
         if let Some(text) = text {
@@ -37,19 +37,19 @@ pub(crate) fn set_texts<const N: usize>(item: &mut Item, texts: [(&'static str, 
     }
 }
 
-/// Sets the times that there are.
+/// Sets the times that are `Some`.
 pub(crate) fn set_times<const N: usize>(item: &mut Item, times: [(&'static str, &Option<GoTime>); N]) {
     set_texts(item, times.map(|(name, time)| (name, time.as_ref().map(GoTime::text))));
 }
 
-/// Takes known attributes out of an item; what is left afterwards is unknown.
+/// Removes known attributes from an item; the remaining ones are unknown.
 pub(crate) struct Reader {
     pub(crate) item: Item,
     key: String,
 }
 
 impl Reader {
-    /// A reader of an item whose keys have these names.
+    /// A reader for an item with these key attributes.
     pub(crate) fn new(item: Item, keys: [&str; 2]) -> Self {
         let [partition, sort] = keys.map(|name| item.text(name).unwrap_or("?"));
         let key = format!("{partition}/{sort}");
@@ -72,19 +72,31 @@ impl Reader {
         }
     }
 
-    /// A text that is there and not empty: Go writes its empty strings out.
+    /// An optional text; empty counts as missing, because Go writes empty strings.
     pub(crate) fn some_text(&mut self, name: &'static str) -> Result<Option<String>, ReadError> {
         Ok(self.optional_text(name)?.filter(|text| !text.is_empty()))
     }
 
-    pub(crate) fn parsed<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, ReadError> {
+    pub(crate) fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ReadError> {
         match self.some_text(name)? {
             None => Ok(None),
-            Some(text) => read(&text).map(Some).ok_or_else(|| self.error(name, format!("{text:?} is not {wanted}"))),
+            Some(text) => {
+                read(&text).map(Some).ok_or_else(|| self.error(name, format!("{text:?} is not {wanted}")))
+            }
         }
     }
 
-    pub(crate) fn required<T>(&mut self, name: &'static str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, ReadError> {
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ReadError> {
         self.parsed(name, wanted, read)?.ok_or_else(|| self.error(name, "is missing"))
     }
 
@@ -106,14 +118,18 @@ impl Reader {
     pub(crate) fn time(&mut self, name: &'static str) -> Result<Option<GoTime>, ReadError> {
         match self.some_text(name)? {
             None => Ok(None),
-            Some(text) => GoTime::read(&text).map_err(|e| self.error(name, format!("{text:?} is not an RFC 3339 time: {e}"))),
+            Some(text) => GoTime::read(&text)
+                .map_err(|e| self.error(name, format!("{text:?} is not an RFC 3339 time: {e}"))),
         }
     }
 
     pub(crate) fn number(&mut self, name: &'static str) -> Result<Option<i64>, ReadError> {
         match self.item.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::N(number)) => number.parse().map(Some).map_err(|_| self.error(name, format!("{number} is not a whole number"))),
+            Some(Value::N(number)) => number
+                .parse()
+                .map(Some)
+                .map_err(|_| self.error(name, format!("{number} is not a whole number"))),
             Some(other) => Err(self.error(name, format!("is {}, not a number", other.kind()))),
         }
     }
@@ -135,7 +151,10 @@ impl Reader {
         let not_texts = |row: &Self| row.error(name, "is not a list of strings");
         match self.item.remove(name) {
             None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::L(values)) => values.into_iter().map(|v| v.as_text().map(str::to_owned).ok_or_else(|| not_texts(self))).collect(),
+            Some(Value::L(values)) => values
+                .into_iter()
+                .map(|v| v.as_text().map(str::to_owned).ok_or_else(|| not_texts(self)))
+                .collect(),
             Some(_) => Err(not_texts(self)),
         }
     }

@@ -1,15 +1,15 @@
-//! Timestamps as Go writes them, because they are keys.
+//! Timestamps in Go's format, because they are table keys.
 //!
-//! Go's `time.RFC3339Nano` trims trailing zeros of the fraction, so its texts do not sort by time, and a key rendered in
-//! another way addresses another item. A [`GoTime`] therefore remembers the text it was read from.
+//! Go's `time.RFC3339Nano` trims trailing zeros of the fraction. Such texts do not sort by time, and a key
+//! rendered differently addresses another item. A [`GoTime`] therefore keeps the text it was read from.
 
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, SecondsFormat, Timelike, Utc};
 use std::fmt;
 
-/// An instant.
+/// An instant in UTC.
 pub type Time = DateTime<Utc>;
 
-/// An instant together with the text that stands for it in a table.
+/// An instant together with its text in a table.
 #[derive(Clone)]
 pub struct GoTime {
     at: Time,
@@ -18,18 +18,15 @@ pub struct GoTime {
 
 #[derive(Clone)]
 enum Form {
-    /// As Go writes it: UTC, trailing zeros trimmed.
+    /// Go's format: UTC, trailing zeros trimmed.
     Trimmed,
-    /// Exactly nine digits: how history keys are written, so that they do sort.
+    /// Exactly nine digits, as in history keys, so that texts sort by time.
     Nine,
-    /// Anything else that was read (an offset, `.10Z`): kept to the letter.
+    /// Any other text that was read (an offset, `.10Z`), kept verbatim.
     Verbatim(Box<str>),
 }
 
-/// Reads an RFC 3339 time.
-///
-/// # Errors
-/// What chrono found wrong.
+/// Parses an RFC 3339 time.
 pub fn parse(text: &str) -> Result<Time, chrono::ParseError> {
     if let Some(at) = parse_usual(text.as_bytes()) {
         return Ok(at);
@@ -37,12 +34,39 @@ pub fn parse(text: &str) -> Result<Time, chrono::ParseError> {
     DateTime::parse_from_rfc3339(text).map(|at| at.with_timezone(&Utc))
 }
 
-/// Reads `2026-01-05T14:00:05.123Z` by hand, because every row that is read has half a dozen times in it; anything else is left to chrono, and so is
-/// what is wrong with it.
+/// Parses `2026-01-05T14:00:05.123Z` by hand, for speed: every row has half a dozen times. Everything else,
+/// including error messages, is left to chrono.
 fn parse_usual(text: &[u8]) -> Option<Time> {
-    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2, rest @ .., b'Z'] = text else { return None };
+    let [
+        y1,
+        y2,
+        y3,
+        y4,
+        b'-',
+        m1,
+        m2,
+        b'-',
+        d1,
+        d2,
+        b'T',
+        h1,
+        h2,
+        b':',
+        n1,
+        n2,
+        b':',
+        s1,
+        s2,
+        rest @ ..,
+        b'Z',
+    ] = text
+    else {
+        return None;
+    };
     let number = |digits: &[u8]| {
-        digits.iter().try_fold(0_u32, |number, digit| digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0')))
+        digits.iter().try_fold(0_u32, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
+        })
     };
     let nanos = match rest {
         [] => 0,
@@ -51,13 +75,22 @@ fn parse_usual(text: &[u8]) -> Option<Time> {
         }
         _ => return None,
     };
-    let date = NaiveDate::from_ymd_opt(i32::try_from(number(&[*y1, *y2, *y3, *y4])?).ok()?, number(&[*m1, *m2])?, number(&[*d1, *d2])?)?;
-    // A leap second is chrono's affair.
-    let time = NaiveTime::from_hms_nano_opt(number(&[*h1, *h2])?, number(&[*n1, *n2])?, number(&[*s1, *s2])?, nanos)?;
+    let date = NaiveDate::from_ymd_opt(
+        i32::try_from(number(&[*y1, *y2, *y3, *y4])?).ok()?,
+        number(&[*m1, *m2])?,
+        number(&[*d1, *d2])?,
+    )?;
+    // Leap seconds are left to chrono.
+    let time = NaiveTime::from_hms_nano_opt(
+        number(&[*h1, *h2])?,
+        number(&[*n1, *n2])?,
+        number(&[*s1, *s2])?,
+        nanos,
+    )?;
     Some(date.and_time(time).and_utc())
 }
 
-/// Reads a time as people give it: RFC 3339, or a day, which stands for its first moment in UTC. Years have four digits.
+/// Parses user input: RFC 3339, or a day, which means its first moment in UTC. Years have four digits.
 #[must_use]
 pub fn parse_or_day(text: &str) -> Option<Time> {
     let day = || text.parse::<NaiveDate>().ok().map(|day| day.and_time(NaiveTime::MIN).and_utc());
@@ -65,25 +98,23 @@ pub fn parse_or_day(text: &str) -> Option<Time> {
 }
 
 impl GoTime {
-    /// As Go writes it: how `billing_date` keys are written, so that old and new writers address one item.
+    /// Go's format, as in `billing_date` keys, so that old and new writers address the same item.
     #[must_use]
     pub fn trimmed(at: Time) -> Self {
         Self { at, form: Form::Trimmed }
     }
 
-    /// With exactly nine digits: how `last_run_date` keys are written.
+    /// Exactly nine digits, as in `last_run_date` keys.
     #[must_use]
     pub fn nine_digits(at: Time) -> Self {
         Self { at, form: Form::Nine }
     }
 
-    /// Reads a stored text and keeps it; Go's zero time (`0001-01-01T00:00:00Z`) means "not set".
-    ///
-    /// # Errors
-    /// What chrono found wrong.
+    /// Parses a stored text and keeps it. Go's zero time (`0001-01-01T00:00:00Z`) means "not set".
     pub fn read(text: &str) -> Result<Option<Self>, chrono::ParseError> {
         let at = parse(text)?;
-        if at.year() == 1 && at.ordinal() == 1 && at.num_seconds_from_midnight() == 0 && at.nanosecond() == 0 {
+        if at.year() == 1 && at.ordinal() == 1 && at.num_seconds_from_midnight() == 0 && at.nanosecond() == 0
+        {
             return Ok(None);
         }
         Ok(Some(Self { at, form: form_of(text) }))
@@ -95,7 +126,7 @@ impl GoTime {
         self.at
     }
 
-    /// The text that stands in the table.
+    /// The text in the table.
     #[must_use]
     pub fn text(&self) -> String {
         match &self.form {
@@ -106,12 +137,12 @@ impl GoTime {
     }
 }
 
-/// Which form a text that parsed as a time has.
+/// The form of a text that parsed as a time.
 fn form_of(text: &str) -> Form {
     let verbatim = || Form::Verbatim(text.into());
     let bytes = text.as_bytes();
     let utc_capital = bytes.last() == Some(&b'Z') && bytes.get(10) == Some(&b'T');
-    // A leap second reads as :60 but chrono renders it so too only with its own rules: keep the letter.
+    // Keep leap seconds (`:60`) verbatim: chrono renders them by its own rules.
     if !utc_capital || bytes.get(17) == Some(&b'6') {
         return verbatim();
     }
@@ -123,11 +154,11 @@ fn form_of(text: &str) -> Form {
     }
 }
 
-/// Formats by hand, because every row that is written has half a dozen times in it: chrono's formatter took most of the time of making a row.
-/// Years outside 0 to 9999, which RFC 3339 cannot write, are left to chrono.
+/// Formats by hand, because every row has half a dozen times and chrono's formatter took most of the time
+/// of encoding a row. Years outside 0 to 9999, which RFC 3339 cannot express, are left to chrono.
 fn text_of(at: Time, digits: Digits) -> String {
     let (date, time) = (at.date_naive(), at.time());
-    // A leap second is a second with more than a billion nanoseconds to chrono.
+    // chrono represents a leap second with a billion nanoseconds or more.
     if !(0..=9999).contains(&date.year()) || time.nanosecond() >= 1_000_000_000 {
         return at.to_rfc3339_opts(SecondsFormat::Nanos, true);
     }
@@ -163,7 +194,7 @@ enum Digits {
     Nine,
 }
 
-/// Two are equal when they are the same text: they address the same item.
+/// Equality of texts: equal texts address the same item.
 impl PartialEq for GoTime {
     fn eq(&self, other: &Self) -> bool {
         match (&self.form, &other.form) {
@@ -197,9 +228,13 @@ mod tests {
 
     #[test]
     fn go_trims_trailing_zeros() {
-        for (nanos, text) in
-            [(0, "05Z"), (100_000_000, "05.1Z"), (150_000_000, "05.15Z"), (1, "05.000000001Z"), (123_456_780, "05.12345678Z")]
-        {
+        for (nanos, text) in [
+            (0, "05Z"),
+            (100_000_000, "05.1Z"),
+            (150_000_000, "05.15Z"),
+            (1, "05.000000001Z"),
+            (123_456_780, "05.12345678Z"),
+        ] {
             let at = parse("2026-01-05T14:00:05Z").unwrap().with_nanosecond(nanos).unwrap();
             assert_eq!(GoTime::trimmed(at).text(), format!("2026-01-05T14:00:{text}"));
         }
@@ -207,11 +242,20 @@ mod tests {
 
     #[test]
     fn formats_as_chrono_does() {
-        for (seconds, nanos) in [(0, 0), (1_767_621_605, 5), (253_402_300_799, 999_999_999), (-62_167_219_200, 120), (951_782_400, 1_000)] {
+        for (seconds, nanos) in [
+            (0, 0),
+            (1_767_621_605, 5),
+            (253_402_300_799, 999_999_999),
+            (-62_167_219_200, 120),
+            (951_782_400, 1_000),
+        ] {
             let at = Time::from_timestamp(seconds, nanos).unwrap();
             assert_eq!(GoTime::nine_digits(at).text(), at.to_rfc3339_opts(SecondsFormat::Nanos, true));
         }
-        assert_eq!(GoTime::nine_digits(Time::MAX_UTC).text(), Time::MAX_UTC.to_rfc3339_opts(SecondsFormat::Nanos, true));
+        assert_eq!(
+            GoTime::nine_digits(Time::MAX_UTC).text(),
+            Time::MAX_UTC.to_rfc3339_opts(SecondsFormat::Nanos, true)
+        );
     }
 
     #[test]
@@ -280,12 +324,16 @@ mod tests {
         assert_eq!(read("2026-01-05T14:00:05Z"), GoTime::trimmed(parse("2026-01-05T14:00:05Z").unwrap()));
         assert_ne!(read("2026-01-05T14:00:05.1Z"), read("2026-01-05T14:00:05.10Z"));
         assert_eq!(read("2026-01-05T14:00:05.1Z").at(), read("2026-01-05T14:00:05.10Z").at());
-        assert_eq!(read("2026-01-05T14:00:05.123456789Z"), GoTime::nine_digits(parse("2026-01-05T14:00:05.123456789Z").unwrap()));
+        assert_eq!(
+            read("2026-01-05T14:00:05.123456789Z"),
+            GoTime::nine_digits(parse("2026-01-05T14:00:05.123456789Z").unwrap())
+        );
     }
 
     #[test]
     fn nine_digits_sort_by_time_and_trimmed_ones_do_not() {
-        let times = ["2026-01-05T14:00:05Z", "2026-01-05T14:00:05.1Z", "2026-01-05T14:00:05.15Z"].map(|t| parse(t).unwrap());
+        let times = ["2026-01-05T14:00:05Z", "2026-01-05T14:00:05.1Z", "2026-01-05T14:00:05.15Z"]
+            .map(|t| parse(t).unwrap());
         assert!(times.map(GoTime::nine_digits).map(|t| t.text()).is_sorted());
         assert!(!times.map(GoTime::trimmed).map(|t| t.text()).is_sorted());
     }

@@ -1,44 +1,46 @@
-//! Usage of features (seed 002): an action that was counted, how often a feature was used on a day, and the log of actions, attribute by attribute.
+//! Feature usage: counted actions, daily usage per feature, and the action log.
 
+mod action_log;
 mod details;
-mod logged;
+#[cfg(test)]
+mod tests;
 
 use chrono::{Days, NaiveDate};
 
-use crate::attr::{SUBSCRIPTION_ID, USER_ID};
+use crate::attributes::{SUBSCRIPTION_ID, USER_ID};
 use crate::ids::{EventId, UserId};
 use crate::item::{Item, Value};
 use crate::row::{ReadError, Reader};
 use crate::time::{GoTime, Time};
 
-pub use details::{DetailsError, details, kept};
-pub use logged::Logged;
+pub use action_log::LoggedAction;
+pub use details::{DetailsError, details, storable_value};
 
 /// Usage: sort key, `{feature}_{YYYY-MM-DD}`.
 pub const FEATURE_DATE_KEY: &str = "feature_date_key";
-/// Usage: the feature.
+/// Usage: name of the feature.
 pub const FEATURE_NAME: &str = "feature_name";
-/// Usage: how often.
+/// Usage: number of uses that day.
 pub const USAGE_COUNT: &str = "usage_count";
-/// Usage: the day on which it is forgotten.
+/// Usage: the day on which the count resets.
 pub const RESET_DATE: &str = "reset_date";
-/// Usage: how often is allowed; missing when there is no limit.
+/// Usage: the daily limit; missing when there is none.
 pub const LIMIT_VALUE: &str = "limit_value";
-/// When the row was made.
+/// Creation time of the row.
 pub const CREATED_AT: &str = "created_at";
-/// When the row last changed.
+/// Time of the row's last change.
 pub const UPDATED_AT: &str = "updated_at";
-/// Usage: the action that was counted last. The change stream tells it to the log.
+/// Usage: the last counted action. The change stream carries it to the action log.
 pub const LAST_ACTION: &str = "last_action";
-/// Log: sort key, when it happened, with nine digits so that texts sort as times do.
+/// Log: sort key, the time of the action with nine digits, so that texts sort by time.
 pub const TIMESTAMP: &str = "timestamp";
-/// Log: what was done.
+/// Log: type of the action.
 pub const ACTION_TYPE: &str = "action_type";
-/// Log: when it expires, in seconds of the Unix epoch. DynamoDB removes rows by it.
+/// Log: expiry time, in seconds of the Unix epoch. DynamoDB removes rows by it (TTL).
 pub const EXPIRES_AT: &str = "expires_at";
 /// Subscriptions and actions: the plan.
 pub const PLAN_ID: &str = "plan_id";
-/// Subscriptions: how it stands.
+/// Subscriptions: status of the subscription.
 pub const STATUS: &str = "status";
 
 const ACTION_ID: &str = "action_id";
@@ -54,30 +56,30 @@ pub fn feature_date_key(feature: &str, day: NaiveDate) -> String {
     format!("{feature}_{day}")
 }
 
-/// The day on which a day's usage is forgotten: the next one.
+/// The day on which a day's usage resets: the next one.
 #[must_use]
 pub fn reset_date(day: NaiveDate) -> NaiveDate {
     day.checked_add_days(Days::new(1)).unwrap_or(day)
 }
 
-/// The moment at which what was used at that time is forgotten: the next midnight, UTC.
+/// When usage counted at `time` resets: the next midnight, UTC.
 #[must_use]
 pub fn reset_at(time: Time) -> Time {
     reset_date(time.date_naive()).and_time(chrono::NaiveTime::MIN).and_utc()
 }
 
-/// Something that a user did.
+/// One action of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
-    /// Its identity: the caller's key.
+    /// The caller's idempotency key.
     pub id: EventId,
-    /// What was done, such as `simulation_run`.
+    /// Type of the action, such as `simulation_run`.
     pub kind: String,
-    /// Whatever the application wants to remember of it.
+    /// Free-form details from the application.
     pub details: Item,
-    /// When.
+    /// When the action occurred.
     pub at: Time,
-    /// The plan that the user was on.
+    /// The user's plan at that time.
     pub plan: String,
 }
 
@@ -108,23 +110,23 @@ impl Action {
     }
 }
 
-/// An action, and the count that it moved.
+/// An action and the usage count that it changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
+pub struct CountedAction {
     /// The feature that was used.
     pub feature: String,
-    /// How often it had been used that day.
+    /// The day's count before this action.
     pub before: u64,
-    /// How often with this one.
+    /// The day's count including this action.
     pub after: u64,
-    /// How often is allowed; `None` without a limit.
+    /// The daily limit; `None` without a limit.
     pub limit: Option<u64>,
-    /// What was done.
+    /// The action.
     pub action: Action,
 }
 
-impl Count {
-    /// Its attributes, without the keys of any table.
+impl CountedAction {
+    /// Encodes the attributes, without any table's keys.
     #[must_use]
     pub fn attributes(&self) -> Item {
         let mut item = self.action.attributes();
@@ -135,7 +137,7 @@ impl Count {
         item
     }
 
-    /// Reads its attributes from a row whose keys have these names.
+    /// Decodes the attributes from a row with these key attributes.
     ///
     /// # Errors
     /// [`ReadError`] names the attribute.
@@ -153,38 +155,38 @@ impl Count {
         })
     }
 
-    /// The day on which it counts.
+    /// The UTC day that the action counts towards.
     #[must_use]
     pub fn day(&self) -> NaiveDate {
         self.action.at.date_naive()
     }
 }
 
-/// A user's usage of a feature on a day.
+/// A user's usage of one feature on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Used {
-    /// Whose.
+pub struct DailyUsage {
+    /// The user.
     pub user: UserId,
     /// The feature.
     pub feature: String,
     /// The day, UTC.
     pub day: NaiveDate,
-    /// How often.
+    /// Number of uses.
     pub count: u64,
-    /// How often was allowed when it was last used; `None` without a limit.
+    /// The daily limit at the last use; `None` without a limit.
     pub limit: Option<u64>,
-    /// The first time.
+    /// Time of the day's first action.
     pub created_at: Time,
-    /// The last time.
+    /// Time of the day's last action.
     pub updated_at: Time,
-    /// What was done then.
+    /// The day's last action.
     pub last: Action,
 }
 
-impl Used {
-    /// How it stands after an action, which is the first of its day if that is when it was `created_at`.
+impl DailyUsage {
+    /// The day's usage after an action; `created_at` is the time of the day's first action.
     #[must_use]
-    pub fn after(user: &UserId, count: &Count, created_at: Time) -> Self {
+    pub fn after(user: &UserId, count: &CountedAction, created_at: Time) -> Self {
         Self {
             user: user.clone(),
             feature: count.feature.clone(),
@@ -197,7 +199,7 @@ impl Used {
         }
     }
 
-    /// The row.
+    /// Encodes the row.
     #[must_use]
     pub fn to_item(&self) -> Item {
         let mut item = Item::new();
@@ -213,13 +215,13 @@ impl Used {
         item
     }
 
-    /// What the row says of the last action.
+    /// The `last_action` attribute.
     #[must_use]
     pub fn last_action(&self) -> Value {
         Value::M(self.last.attributes())
     }
 
-    /// Reads a row.
+    /// Decodes a row.
     ///
     /// # Errors
     /// [`ReadError`] names the attribute.
@@ -227,14 +229,18 @@ impl Used {
         let mut row = Reader::new(item, [USER_ID, FEATURE_DATE_KEY]);
         let feature = row.text(FEATURE_NAME)?;
         let key = row.text(FEATURE_DATE_KEY)?;
-        let day = key.strip_prefix(feature.as_str()).and_then(|rest| rest.strip_prefix('_')).and_then(|day| day.parse().ok());
+        let day = key
+            .strip_prefix(feature.as_str())
+            .and_then(|rest| rest.strip_prefix('_'))
+            .and_then(|day| day.parse().ok());
         let last = match row.item.remove(LAST_ACTION) {
             Some(Value::M(last)) => Action::read(&mut Reader::new(last, [ACTION_ID, ACTION_TYPE]))?,
             Some(_) | None => return Err(row.error(LAST_ACTION, "is missing or not a map")),
         };
         Ok(Self {
             user: row.text(USER_ID)?.into(),
-            day: day.ok_or_else(|| row.error(FEATURE_DATE_KEY, format!("{key:?} is not {feature}_ and a day")))?,
+            day: day
+                .ok_or_else(|| row.error(FEATURE_DATE_KEY, format!("{key:?} is not {feature}_ and a day")))?,
             feature,
             count: row.count(USAGE_COUNT)?,
             limit: limit(&mut row)?,
@@ -245,9 +251,9 @@ impl Used {
     }
 }
 
-/// What a row of the subscriptions table says of the plan; `None` when a key or the plan is missing.
+/// Keys and plan of a row of the subscriptions table; `None` when a key or the plan is missing.
 #[must_use]
-pub fn subscribed(item: &Item) -> Option<(&str, &str, &str)> {
+pub fn subscription_plan(item: &Item) -> Option<(&str, &str, &str)> {
     Some((item.text(SUBSCRIPTION_ID)?, item.text(PLAN_ID)?, item.text(STATUS)?))
 }
 
@@ -259,12 +265,13 @@ fn set_limit(item: &mut Item, limit: Option<u64>) {
 
 fn limit(row: &mut Reader) -> Result<Option<u64>, ReadError> {
     let number = row.number(LIMIT_VALUE)?;
-    number.map(|number| u64::try_from(number).map_err(|_| row.error(LIMIT_VALUE, format!("{number} is negative")))).transpose()
+    number
+        .map(|number| {
+            u64::try_from(number).map_err(|_| row.error(LIMIT_VALUE, format!("{number} is negative")))
+        })
+        .transpose()
 }
 
 fn time(row: &mut Reader, name: &'static str) -> Result<Time, ReadError> {
     row.time(name)?.map(|time| time.at()).ok_or_else(|| row.error(name, "is missing"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,8 @@
-//! The shapes at the edges, and how they become events. One file per source; nothing else in the program knows JSON field names.
+//! Wire shapes and their decoding into events. One file per source; no other code knows JSON field names.
 //!
-//! Unknown fields are kept out of the way. A missing or malformed required field is an error that names the field.
+//! Unknown fields are ignored. A missing or malformed required field is an error that names the field.
 
 pub mod app_events;
-pub mod memberships;
-pub mod signals;
-pub mod site_payments;
-pub mod stripe;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
@@ -17,24 +13,25 @@ use std::str::FromStr;
 
 use crate::time::Time;
 
-/// The largest record that is looked into. Real ones have under two kilobytes, Stripe's under twenty; Kinesis carries up to a megabyte.
-pub const LARGEST_RECORD: usize = 256 * 1024;
+/// The largest record that is parsed. Real ones are under two kilobytes, Stripe's under twenty; Kinesis
+/// carries up to a megabyte.
+pub const MAX_RECORD_BYTES: usize = 256 * 1024;
 
-/// Why a record cannot be understood.
+/// Why a record cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
-    /// The field, as a path: `payment.amount`; `record` when it is the whole.
+    /// Path of the field, such as `payment.amount`; `record` for the whole record.
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
 }
 
 impl WireError {
-    fn new(field: impl Into<String>, problem: impl fmt::Display) -> Self {
+    pub(crate) fn new(field: impl Into<String>, problem: impl fmt::Display) -> Self {
         Self { field: field.into(), problem: problem.to_string() }
     }
 
-    fn missing(field: &str) -> Self {
+    pub(crate) fn missing(field: &str) -> Self {
         Self::new(field, "is missing")
     }
 }
@@ -47,20 +44,23 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Reads the JSON of a record. Every field of a shape is optional to serde: what is required is asked for by [`Field`], which
-/// knows its name.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
-    if bytes.len() > LARGEST_RECORD {
-        return Err(WireError::new("record", format!("has {} bytes, the most is {LARGEST_RECORD}", bytes.len())));
+/// Parses the JSON of a record. Every field of a shape is optional to serde; [`Field`] checks required
+/// fields and reports their names.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
+    if bytes.len() > MAX_RECORD_BYTES {
+        return Err(WireError::new(
+            "record",
+            format!("has {} bytes, the most is {MAX_RECORD_BYTES}", bytes.len()),
+        ));
     }
-    // serde would read a list as the fields of a shape, in their order.
+    // serde would accept a list as the fields of a shape, in order.
     if let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
         && *first != b'{'
     {
         return Err(WireError::new("record", "is not a JSON object"));
     }
     serde_json::from_slice(bytes).map_err(|_| {
-        // The slow way, only for the message: it knows the path of what is wrong.
+        // Parse again, slower, only on error: this deserializer reports the path.
         let mut json = serde_json::Deserializer::from_slice(bytes);
         let error = match serde_path_to_error::deserialize::<_, T>(&mut json) {
             Ok(_) => return WireError::new("record", "has more after its end"),
@@ -69,19 +69,20 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
         let path = error.path().to_string();
         let syntax = error.inner().is_syntax() || error.inner().is_eof();
         let field = if syntax || path == "." { "record".to_owned() } else { path };
-        let problem = if syntax { format!("is not JSON: {}", error.inner()) } else { error.inner().to_string() };
+        let problem =
+            if syntax { format!("is not JSON: {}", error.inner()) } else { error.inner().to_string() };
         WireError::new(field, problem)
     })
 }
 
-/// Reads a value that is JSON already; what is missing or wrong is named by its path.
+/// Converts parsed JSON to a typed shape; errors name the path of the field.
 ///
 /// # Errors
 /// [`WireError`] names the field.
 pub fn shape<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, WireError> {
     serde_path_to_error::deserialize::<_, T>(value).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
-        // serde tells of a field that is not there at the object that lacks it.
+        // serde reports a missing field at the enclosing object.
         let missing = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
         let inside = if path == "." { String::new() } else { path };
         match missing {
@@ -94,20 +95,23 @@ pub fn shape<T: DeserializeOwned>(value: &serde_json::Value) -> Result<T, WireEr
 }
 
 #[derive(Deserialize)]
-struct WireType {
-    r#type: Option<String>,
+pub(crate) struct WireType {
+    pub(crate) r#type: Option<String>,
 }
 
-/// Reads a record whose type is ours; `None` for the others, whatever their shape: only ours have to be well-formed.
-fn parse_ours<T: DeserializeOwned>(bytes: &[u8], is_ours: impl Fn(&str) -> bool) -> Result<Option<T>, WireError> {
+/// Parses a record of a known type; `None` for other types, which need not be well-formed.
+pub(crate) fn parse_if_known<T: DeserializeOwned>(
+    bytes: &[u8],
+    is_known: impl Fn(&str) -> bool,
+) -> Result<Option<T>, WireError> {
     parse(bytes).map(Some).or_else(|error| match parse::<WireType>(bytes) {
-        Ok(WireType { r#type: Some(other) }) if !is_ours(&other) => Ok(None),
+        Ok(WireType { r#type: Some(other) }) if !is_known(&other) => Ok(None),
         Ok(_) | Err(_) => Err(error),
     })
 }
 
-/// A shape inside a record: a JSON object or nothing, never the list that serde would also take.
-fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(json: D) -> Result<Option<T>, D::Error> {
+/// A nested shape: a JSON object or null, never the list that serde would also accept.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(json: D) -> Result<Option<T>, D::Error> {
     struct Object<T>(PhantomData<T>);
 
     impl<'de, T: DeserializeOwned> Visitor<'de> for Object<T> {
@@ -129,13 +133,13 @@ fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(json: D) -> Result<Opt
     json.deserialize_any(Object(PhantomData))
 }
 
-/// Asks for what must be there.
-trait Field {
-    /// The text of a field that must be there and not be empty.
+/// Access to required and optional fields.
+pub(crate) trait Field {
+    /// The text of a required, non-empty field.
     fn required(&self, field: &str) -> Result<&str, WireError>;
     /// The text of a field that may be missing, null or empty.
     fn optional(&self) -> Option<&str>;
-    /// A required field in another type than text.
+    /// A required field, parsed into another type.
     fn required_as<T: FromStr<Err: fmt::Display>>(&self, field: &str) -> Result<T, WireError>;
     /// A required field with a fixed set of values.
     fn one_of<T>(&self, field: &str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, WireError>;
@@ -160,39 +164,42 @@ impl Field for Option<String> {
 
     fn one_of<T>(&self, field: &str, wanted: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, WireError> {
         let text = self.required(field)?;
-        read(text).ok_or_else(|| WireError::new(field, format!("{} is not {wanted}", shown(text))))
+        read(text).ok_or_else(|| WireError::new(field, format!("{} is not {wanted}", quoted(text))))
     }
 }
 
-fn required_time(value: &Option<String>, field: &str) -> Result<Time, WireError> {
+pub(crate) fn required_time(value: &Option<String>, field: &str) -> Result<Time, WireError> {
     let text = value.required(field)?;
-    crate::time::parse(text).map_err(|e| WireError::new(field, format!("{} is not an RFC 3339 time: {e}", shown(text))))
+    crate::time::parse(text)
+        .map_err(|e| WireError::new(field, format!("{} is not an RFC 3339 time: {e}", quoted(text))))
 }
 
-/// The longest id that is accepted: a key of the tables has to hold it.
-const LONGEST_ID: usize = 256;
+/// The longest accepted id: it must fit into a table key.
+pub(crate) const MAX_ID_BYTES: usize = 256;
 
-fn required_id<'a>(value: &'a Option<String>, field: &str) -> Result<&'a str, WireError> {
+pub(crate) fn required_id<'a>(value: &'a Option<String>, field: &str) -> Result<&'a str, WireError> {
     let id = value.required(field)?;
-    if id.len() > LONGEST_ID {
-        return Err(WireError::new(field, format!("has {} bytes, the most is {LONGEST_ID}", id.len())));
+    if id.len() > MAX_ID_BYTES {
+        return Err(WireError::new(field, format!("has {} bytes, the most is {MAX_ID_BYTES}", id.len())));
     }
     Ok(id)
 }
 
-/// A value in a message: quoted, and cut when it is long.
-fn shown(text: &str) -> String {
+/// Quotes a value for an error message, truncated when long.
+pub(crate) fn quoted(text: &str) -> String {
     let cut: String = text.chars().take(40).collect();
     if cut.len() < text.len() { format!("{cut:?}…") } else { format!("{cut:?}") }
 }
 
-/// What can be told of a record that could not be understood: its `event_id` and `user_id`, if they are there at all.
+/// The `event_id` and `user_id` of a record that could not be decoded, if present.
 #[must_use]
-pub fn peek(bytes: &[u8]) -> (Option<String>, Option<String>) {
-    if bytes.len() > LARGEST_RECORD {
+pub fn peek_ids(bytes: &[u8]) -> (Option<String>, Option<String>) {
+    if bytes.len() > MAX_RECORD_BYTES {
         return (None, None);
     }
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(bytes) else { return (None, None) };
-    let text = |path: &str| json.pointer(path).and_then(|v| v.as_str()).map(|v| v.chars().take(LONGEST_ID).collect());
+    let text = |path: &str| {
+        json.pointer(path).and_then(|v| v.as_str()).map(|v| v.chars().take(MAX_ID_BYTES).collect())
+    };
     (text("/event_id"), text("/user_id").or_else(|| text("/payment/user_id")))
 }

@@ -1,15 +1,28 @@
-//! When a record may be collected: every state against every run, and every rule that says no.
+//! Eligibility: every state against every run, and every rule that rejects a collection.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm)]
 
-use dues_events::collect::{Ask, Reason, Rules, Run, Verdict, judge, may_still_debit};
-use dues_events::decide::Outcome;
-use dues_events::event::{Answer, Ignored, Paid};
-use dues_events::record::{Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Receipt, TierName, UpdatedEvent};
-use dues_events::{AttemptKey, Event, GoTime, Happening, Item, Money, Record, State, Time, decide};
+use dues_events::billing::decide::Outcome;
+use dues_events::billing::event::{Answer, Ignored, Paid};
+use dues_events::billing::record::{
+    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Receipt, TierName, UpdatedEvent,
+};
+use dues_events::collections::eligibility::{
+    CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility, may_still_debit,
+};
+use dues_events::decide;
+use dues_events::{AttemptKey, Event, EventKind, GoTime, Item, Money, Record, State, Time};
 use rust_decimal::Decimal;
 
-const RUNS: [Run; 7] = [Run::Initial, Run::Retry, Run::Pause, Run::Income, Run::Balance, Run::Batch, Run::Manual];
+const RUNS: [Trigger; 7] = [
+    Trigger::Initial,
+    Trigger::Retry,
+    Trigger::Pause,
+    Trigger::Income,
+    Trigger::Balance,
+    Trigger::Batch,
+    Trigger::Manual,
+];
 
 fn t(text: &str) -> Time {
     dues_events::time::parse(text).unwrap()
@@ -60,7 +73,7 @@ fn scheduled() -> Record {
 }
 
 fn failed(code: &str) -> Record {
-    let failure = Failure::new(dues_events::ach::ReturnCode::read(code), Some("why"));
+    let failure = Failure::new(dues_events::collections::ach::ReturnCode::read(code), Some("why"));
     Record {
         attempts: 1,
         initial_run_date: Some(GoTime::trimmed(t("2026-02-01T08:00:00Z"))),
@@ -69,25 +82,33 @@ fn failed(code: &str) -> Record {
     }
 }
 
-fn verdict(record: &Record, run: Run) -> Verdict {
-    judge(&Rules::default(), &Ask::of(run), record, std::slice::from_ref(record), now())
+fn verdict(record: &Record, run: Trigger) -> Eligibility {
+    eligibility(
+        &Rules::default(),
+        &CollectionRequest::triggered_by(run),
+        record,
+        std::slice::from_ref(record),
+        now(),
+    )
 }
 
-fn reason(record: &Record, run: Run) -> &'static str {
+fn reason(record: &Record, run: Trigger) -> &'static str {
     match verdict(record, run) {
-        Verdict::Leave(reason) => reason.code(),
+        Eligibility::Skip(reason) => reason.code(),
         other => panic!("not left alone: {other:?}"),
     }
 }
 
-/// One letter for each run, in the order of [`RUNS`]: c collect, r resolve, e expire, . leave.
+/// One character per run, in the order of [`RUNS`]: c collect, r resolve, e expire, . skip.
 #[test]
 fn every_state_against_every_run() {
     let closed = || Closed { at: None, last: None };
     let payment = || Payment { transaction_id: None, at: None };
     let in_doubt = Record { attempt_key: Some("s-1-1".into()), ..record(State::AchSent(None)) };
-    let paused =
-        Record { billing_date: GoTime::trimmed(t("2026-01-01T00:00:00Z")), ..record(State::Paused(Pause { months: 1, last: None })) };
+    let paused = Record {
+        billing_date: GoTime::trimmed(t("2026-01-01T00:00:00Z")),
+        ..record(State::Paused(Pause { months: 1, last: None }))
+    };
     for (record, expected) in [
         (scheduled(), "c....cc"),
         (failed("R01"), ".c.cccc"),
@@ -105,10 +126,10 @@ fn every_state_against_every_run() {
         let letters: String = RUNS
             .iter()
             .map(|run| match verdict(&record, *run) {
-                Verdict::Collect(_) => 'c',
-                Verdict::Resolve(_) => 'r',
-                Verdict::Expire => 'e',
-                Verdict::Leave(_) => '.',
+                Eligibility::Collect(_) => 'c',
+                Eligibility::Resolve(_) => 'r',
+                Eligibility::Expire => 'e',
+                Eligibility::Skip(_) => '.',
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -118,132 +139,199 @@ fn every_state_against_every_run() {
 
 #[test]
 fn an_attempt_has_one_key_whoever_makes_it() {
-    assert_eq!(verdict(&scheduled(), Run::Initial), Verdict::Collect("s-1-1".into()));
-    for run in [Run::Retry, Run::Income, Run::Balance, Run::Batch, Run::Manual] {
-        assert_eq!(verdict(&failed("R01"), run), Verdict::Collect("s-1-2".into()));
+    assert_eq!(verdict(&scheduled(), Trigger::Initial), Eligibility::Collect("s-1-1".into()));
+    for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
+        assert_eq!(verdict(&failed("R01"), run), Eligibility::Collect("s-1-2".into()));
     }
 }
 
 #[test]
 fn what_says_no_before_a_debit() {
     let superseded = Record { superseded_by: Some("s-2".into()), ..scheduled() };
-    assert_eq!(reason(&superseded, Run::Initial), "superseded");
-    let due_later = Record { billing_date: GoTime::trimmed(t("2026-02-03T08:00:00.000000001Z")), ..scheduled() };
-    assert_eq!(reason(&due_later, Run::Initial), "not_due");
+    assert_eq!(reason(&superseded, Trigger::Initial), "superseded");
+    let due_later =
+        Record { billing_date: GoTime::trimmed(t("2026-02-03T08:00:00.000000001Z")), ..scheduled() };
+    assert_eq!(reason(&due_later, Trigger::Initial), "not_due");
     let due_now = Record { billing_date: GoTime::trimmed(now()), ..scheduled() };
-    assert!(matches!(verdict(&due_now, Run::Initial), Verdict::Collect(_)));
+    assert!(matches!(verdict(&due_now, Trigger::Initial), Eligibility::Collect(_)));
     let barred = Record { bar: Some("R10".into()), ..scheduled() };
-    assert_eq!(reason(&barred, Run::Manual), "barred");
+    assert_eq!(reason(&barred, Trigger::Manual), "barred");
     let third = Record { attempts: 3, ..failed("R01") };
-    for run in [Run::Retry, Run::Income, Run::Balance, Run::Batch, Run::Manual] {
+    for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
         assert_eq!(reason(&third, run), "exhausted", "two re-presentments, whoever asks");
     }
     let second = Record { attempts: 2, ..failed("R09") };
-    assert_eq!(verdict(&second, Run::Retry), Verdict::Collect("s-1-3".into()));
-    let long_ago = Record { initial_run_date: Some(GoTime::trimmed(t("2025-08-01T00:00:00Z"))), ..failed("R01") };
-    assert_eq!(reason(&long_ago, Run::Retry), "window_passed");
+    assert_eq!(verdict(&second, Trigger::Retry), Eligibility::Collect("s-1-3".into()));
+    let long_ago =
+        Record { initial_run_date: Some(GoTime::trimmed(t("2025-08-01T00:00:00Z"))), ..failed("R01") };
+    assert_eq!(reason(&long_ago, Trigger::Retry), "window_passed");
     let free = Record { plan: Plan { amount: Money::ZERO, ..scheduled().plan }, ..scheduled() };
-    assert_eq!(verdict(&free, Run::Initial), Verdict::Complete, "nothing to debit");
+    assert_eq!(verdict(&free, Trigger::Initial), Eligibility::Complete, "nothing to debit");
 }
 
 #[test]
 fn a_bar_on_any_record_of_the_user_counts() {
-    let other = Record { subscription_id: "s-0".into(), bar: Some("R10 not authorised".into()), ..failed("R10") };
-    let verdict = judge(&Rules::default(), &Ask::of(Run::Initial), &scheduled(), &[other, scheduled()], now());
-    assert_eq!(verdict, Verdict::Leave(Reason::Barred("R10 not authorised".into())));
+    let other =
+        Record { subscription_id: "s-0".into(), bar: Some("R10 not authorised".into()), ..failed("R10") };
+    let verdict = eligibility(
+        &Rules::default(),
+        &CollectionRequest::triggered_by(Trigger::Initial),
+        &scheduled(),
+        &[other, scheduled()],
+        now(),
+    );
+    assert_eq!(verdict, Eligibility::Skip(Reason::Barred("R10 not authorised".into())));
 }
 
 #[test]
 fn cancellations_and_age_come_before_debits() {
     let cancels = Record { cancel_at: Some(GoTime::trimmed(t("2026-02-01T00:00:00Z"))), ..scheduled() };
-    assert_eq!(verdict(&cancels, Run::Initial), Verdict::Cancel);
-    assert_eq!(verdict(&cancels, Run::Manual), Verdict::Cancel);
+    assert_eq!(verdict(&cancels, Trigger::Initial), Eligibility::Cancel);
+    assert_eq!(verdict(&cancels, Trigger::Manual), Eligibility::Cancel);
     let cancels_later = Record { cancel_at: Some(GoTime::trimmed(t("2026-02-04T00:00:00Z"))), ..scheduled() };
-    assert!(matches!(verdict(&cancels_later, Run::Initial), Verdict::Collect(_)));
+    assert!(matches!(verdict(&cancels_later, Trigger::Initial), Eligibility::Collect(_)));
     // 90 days before now is 5 November.
     let just_in_time = Record { billing_date: GoTime::trimmed(t("2025-11-05T08:00:00Z")), ..scheduled() };
-    assert!(matches!(verdict(&just_in_time, Run::Initial), Verdict::Collect(_)));
+    assert!(matches!(verdict(&just_in_time, Trigger::Initial), Eligibility::Collect(_)));
     let too_old = Record { billing_date: GoTime::trimmed(t("2025-11-05T07:59:59Z")), ..scheduled() };
-    assert_eq!(verdict(&too_old, Run::Initial), Verdict::Stale);
+    assert_eq!(verdict(&too_old, Trigger::Initial), Eligibility::Stale);
     let too_old = Record { billing_date: too_old.billing_date, bar: Some("R10".into()), ..failed("R10") };
-    assert_eq!(verdict(&too_old, Run::Retry), Verdict::Stale, "also when it could not be collected anyway");
+    assert_eq!(
+        verdict(&too_old, Trigger::Retry),
+        Eligibility::Stale,
+        "also when it could not be collected anyway"
+    );
 }
 
 #[test]
 fn banks_are_closed_for_jobs_and_signals_and_open_for_people() {
-    let on = |day: &str, run| judge(&Rules::default(), &Ask::of(run), &scheduled(), &[scheduled()], t(day));
-    assert_eq!(on("2026-02-07T08:00:00Z", Run::Initial), Verdict::Leave(Reason::BanksClosed(None)));
-    let presidents = on("2026-02-16T08:00:00Z", Run::Initial);
-    let Verdict::Leave(reason) = presidents else { panic!("{presidents:?}") };
+    let on = |day: &str, run| {
+        eligibility(
+            &Rules::default(),
+            &CollectionRequest::triggered_by(run),
+            &scheduled(),
+            &[scheduled()],
+            t(day),
+        )
+    };
+    assert_eq!(on("2026-02-07T08:00:00Z", Trigger::Initial), Eligibility::Skip(Reason::BanksClosed(None)));
+    let presidents = on("2026-02-16T08:00:00Z", Trigger::Initial);
+    let Eligibility::Skip(reason) = presidents else { panic!("{presidents:?}") };
     assert_eq!(reason.to_string(), "banks are closed: Presidents' Day");
-    assert!(matches!(on("2026-02-07T08:00:00Z", Run::Manual), Verdict::Collect(_)), "the debit waits at the bank");
+    assert!(
+        matches!(on("2026-02-07T08:00:00Z", Trigger::Manual), Eligibility::Collect(_)),
+        "the debit waits at the bank"
+    );
 }
 
 #[test]
 fn return_codes_stop_until_something_changes() {
     for code in ["R02", "R03", "R04", "R08", "R16", "R20", "R99"] {
-        assert_eq!(reason(&failed(code), Run::Retry), "stopped", "{code}");
-        let next = judge(&Rules::default(), &Ask::of(Run::Initial), &scheduled(), &[failed(code), scheduled()], now());
+        assert_eq!(reason(&failed(code), Trigger::Retry), "stopped", "{code}");
+        let next = eligibility(
+            &Rules::default(),
+            &CollectionRequest::triggered_by(Trigger::Initial),
+            &scheduled(),
+            &[failed(code), scheduled()],
+            now(),
+        );
         let other = Record { subscription_id: "s-0".into(), ..failed(code) };
-        let next_of_other = judge(&Rules::default(), &Ask::of(Run::Initial), &scheduled(), &[other, scheduled()], now());
-        assert!(matches!(next, Verdict::Collect(_)), "its own earlier self is not another record");
-        assert!(matches!(next_of_other, Verdict::Leave(Reason::Stopped(_))), "the next period meets the same account: {code}");
+        let next_of_other = eligibility(
+            &Rules::default(),
+            &CollectionRequest::triggered_by(Trigger::Initial),
+            &scheduled(),
+            &[other, scheduled()],
+            now(),
+        );
+        assert!(matches!(next, Eligibility::Collect(_)), "its own earlier self is not another record");
+        assert!(
+            matches!(next_of_other, Eligibility::Skip(Reason::Stopped(_))),
+            "the next period meets the same account: {code}"
+        );
     }
     for code in ["R01", "R09"] {
-        assert!(matches!(verdict(&failed(code), Run::Retry), Verdict::Collect(_)), "{code}");
+        assert!(matches!(verdict(&failed(code), Trigger::Retry), Eligibility::Collect(_)), "{code}");
     }
-    assert!(matches!(verdict(&failed("no code"), Run::Retry), Verdict::Collect(_)), "a refusal without a code may be tried again");
+    assert!(
+        matches!(verdict(&failed("no code"), Trigger::Retry), Eligibility::Collect(_)),
+        "a refusal without a code may be tried again"
+    );
 }
 
 #[test]
 fn what_lifts_a_stop() {
-    let judged =
-        |ask: Ask, record: &Record, others: &[Record]| matches!(judge(&Rules::default(), &ask, record, others, now()), Verdict::Collect(_));
-    let new_account = |run| Ask { new_account: true, ..Ask::of(run) };
-    let authorised = |run| Ask { authorised: true, ..Ask::of(run) };
-    assert!(judged(new_account(Run::Balance), &failed("R03"), &[]));
-    assert!(!judged(authorised(Run::Manual), &failed("R03"), &[]));
-    assert!(judged(authorised(Run::Manual), &failed("R08"), &[]));
-    assert!(!judged(new_account(Run::Balance), &failed("R08"), &[]));
-    assert!(!judged(Ask { authorised: true, ..new_account(Run::Manual) }, &failed("R16"), &[]), "stop is stop");
+    let judged = |ask: CollectionRequest, record: &Record, others: &[Record]| {
+        matches!(eligibility(&Rules::default(), &ask, record, others, now()), Eligibility::Collect(_))
+    };
+    let new_account = |run| CollectionRequest { new_account: true, ..CollectionRequest::triggered_by(run) };
+    let authorised = |run| CollectionRequest { authorised: true, ..CollectionRequest::triggered_by(run) };
+    assert!(judged(new_account(Trigger::Balance), &failed("R03"), &[]));
+    assert!(!judged(authorised(Trigger::Manual), &failed("R03"), &[]));
+    assert!(judged(authorised(Trigger::Manual), &failed("R08"), &[]));
+    assert!(!judged(new_account(Trigger::Balance), &failed("R08"), &[]));
+    assert!(
+        !judged(CollectionRequest { authorised: true, ..new_account(Trigger::Manual) }, &failed("R16"), &[]),
+        "stop is stop"
+    );
     // A later payment shows that the account works again.
     let paid = |at: &str| Record {
         subscription_id: "s-2".into(),
         ..record(State::Completed(Payment { transaction_id: None, at: Some(GoTime::trimmed(t(at))) }))
     };
-    assert!(judged(Ask::of(Run::Retry), &failed("R03"), &[paid("2026-02-02T09:00:00Z")]));
-    assert!(!judged(Ask::of(Run::Retry), &failed("R03"), &[paid("2026-01-02T09:00:00Z")]), "that was before");
+    assert!(judged(
+        CollectionRequest::triggered_by(Trigger::Retry),
+        &failed("R03"),
+        &[paid("2026-02-02T09:00:00Z")]
+    ));
+    assert!(
+        !judged(
+            CollectionRequest::triggered_by(Trigger::Retry),
+            &failed("R03"),
+            &[paid("2026-01-02T09:00:00Z")]
+        ),
+        "that was before"
+    );
     for code in ["R08", "R16"] {
         let paid = paid("2026-02-02T09:00:00Z");
-        assert!(!judged(Ask::of(Run::Retry), &failed(code), &[paid]), "{code} asks for more than another debit that went through");
+        assert!(
+            !judged(CollectionRequest::triggered_by(Trigger::Retry), &failed(code), &[paid]),
+            "{code} asks for more than another debit that went through"
+        );
     }
-    // A membership that began since has its own account.
+    // A newer membership has its own account.
     let old = Record { subscription_id: "s-0".into(), ..failed("R03") };
     let anew = Record { member_since: Some(GoTime::trimmed(t("2026-02-02T12:00:00Z"))), ..scheduled() };
-    assert!(judged(Ask::of(Run::Initial), &anew, &[old]));
+    assert!(judged(CollectionRequest::triggered_by(Trigger::Initial), &anew, &[old]));
 }
 
 #[test]
 fn a_balance_has_to_cover_what_is_due() {
-    let balance = |cents| Ask { available: Some(Decimal::new(cents, 2)), ..Ask::of(Run::Balance) };
-    let judged = |cents| judge(&Rules::default(), &balance(cents), &failed("R01"), &[], now());
-    assert_eq!(judged(1498), Verdict::Leave(Reason::NotCovered));
-    assert_eq!(judged(-1), Verdict::Leave(Reason::NotCovered));
-    assert!(matches!(judged(1499), Verdict::Collect(_)));
+    let balance = |cents| CollectionRequest {
+        available: Some(Decimal::new(cents, 2)),
+        ..CollectionRequest::triggered_by(Trigger::Balance)
+    };
+    let judged = |cents| eligibility(&Rules::default(), &balance(cents), &failed("R01"), &[], now());
+    assert_eq!(judged(1498), Eligibility::Skip(Reason::NotCovered));
+    assert_eq!(judged(-1), Eligibility::Skip(Reason::NotCovered));
+    assert!(matches!(judged(1499), Eligibility::Collect(_)));
 }
 
 #[test]
 fn pauses_are_announced_once_and_then_expire() {
-    let paused =
-        Record { billing_date: GoTime::trimmed(t("2026-01-09T00:00:00Z")), ..record(State::Paused(Pause { months: 1, last: None })) };
-    let on = |day: &str, record: &Record| judge(&Rules::default(), &Ask::of(Run::Pause), record, &[], t(day));
-    assert_eq!(on("2026-02-01T23:59:59Z", &paused), Verdict::Leave(Reason::OnPause));
-    assert_eq!(on("2026-02-02T00:00:00Z", &paused), Verdict::Remind);
+    let paused = Record {
+        billing_date: GoTime::trimmed(t("2026-01-09T00:00:00Z")),
+        ..record(State::Paused(Pause { months: 1, last: None }))
+    };
+    let on = |day: &str, record: &Record| {
+        eligibility(&Rules::default(), &CollectionRequest::triggered_by(Trigger::Pause), record, &[], t(day))
+    };
+    assert_eq!(on("2026-02-01T23:59:59Z", &paused), Eligibility::Skip(Reason::OnPause));
+    assert_eq!(on("2026-02-02T00:00:00Z", &paused), Eligibility::Remind);
     let told = Record { updated_event: Some(UpdatedEvent::PausePendingResume), ..paused.clone() };
-    assert_eq!(on("2026-02-03T00:00:00Z", &told), Verdict::Leave(Reason::OnPause));
-    assert_eq!(on("2026-02-09T00:00:00Z", &told), Verdict::Expire);
+    assert_eq!(on("2026-02-03T00:00:00Z", &told), Eligibility::Skip(Reason::OnPause));
+    assert_eq!(on("2026-02-09T00:00:00Z", &told), Eligibility::Expire);
     let cancels = Record { cancel_at: Some(GoTime::trimmed(t("2026-01-20T00:00:00Z"))), ..paused };
-    assert_eq!(on("2026-02-09T00:00:00Z", &cancels), Verdict::Cancel);
+    assert_eq!(on("2026-02-09T00:00:00Z", &cancels), Eligibility::Cancel);
 }
 
 #[test]
@@ -258,16 +346,20 @@ fn an_attempt_that_never_arrived_is_not_made_after_a_bar_or_a_cancellation() {
 }
 
 fn answered(record: &Record, key: &str, answer: Answer) -> (Record, Outcome) {
-    let happening = Happening::Answered { key: AttemptKey::from(key), answer };
-    let transition = decide(record, &Event::own("answer".into(), now(), "dues gateway", happening)).unwrap();
+    let kind = EventKind::Answered { key: AttemptKey::from(key), answer };
+    let transition = decide(record, &Event::internal("answer".into(), now(), "dues gateway", kind)).unwrap();
     (transition.record, transition.outcome)
 }
 
 #[test]
 fn the_gateways_answer_counts_only_for_the_attempt_that_waits_for_it() {
     let accepted = || Answer::Accepted { transaction_id: "c-9".into() };
-    let refused = || Answer::Refused { transaction_id: None, failure: Failure::new(dues_events::ach::ReturnCode::read("R01"), None) };
-    let collected = || Answer::Collected(Paid { transaction_id: Some("c-9".into()), receipt: Receipt::default() });
+    let refused = || Answer::Refused {
+        transaction_id: None,
+        failure: Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None),
+    };
+    let collected =
+        || Answer::Collected(Paid { transaction_id: Some("c-9".into()), receipt: Receipt::default() });
     let sent = Record { attempts: 2, attempt_key: Some("s-1-2".into()), ..record(State::AchSent(None)) };
 
     let (after, outcome) = answered(&sent, "s-1-2", accepted());
@@ -275,21 +367,37 @@ fn the_gateways_answer_counts_only_for_the_attempt_that_waits_for_it() {
     assert_eq!(answered(&after, "s-1-2", accepted()).1, Outcome::Ignored(Ignored::AttemptKnown));
     assert!(matches!(answered(&sent, "s-1-2", collected()).0.state, State::Completed(_)));
     assert!(matches!(answered(&sent, "s-1-2", refused()).0.state, State::Error(_)));
-    // A worker that slept through a whole attempt.
+    // A worker that was suspended for a whole attempt.
     for answer in [accepted(), refused(), collected()] {
         assert_eq!(answered(&sent, "s-1-1", answer.clone()).1, Outcome::Ignored(Ignored::OldAttempt));
-        assert_eq!(answered(&failed("R01"), "s-1-1", answer).1, Outcome::Ignored(Ignored::OldAttempt), "a return was faster");
+        assert_eq!(
+            answered(&failed("R01"), "s-1-1", answer).1,
+            Outcome::Ignored(Ignored::OldAttempt),
+            "a return was faster"
+        );
     }
 }
 
 #[test]
 fn outcomes_of_earlier_attempts_are_known_while_the_current_one_has_no_name_yet() {
-    let sent = Record { attempts: 2, attempt_key: Some("s-1-2".into()), earlier: vec!["c-1".into()], ..record(State::AchSent(None)) };
-    let failure = Failure::new(dues_events::ach::ReturnCode::read("R01"), None);
-    let returned = |id: &str| {
-        let happening = Happening::Failed { transaction_id: Some(id.into()), failure: failure.clone() };
-        decide(&sent, &Event::own("e".into(), now(), "test", happening)).unwrap()
+    let sent = Record {
+        attempts: 2,
+        attempt_key: Some("s-1-2".into()),
+        earlier: vec!["c-1".into()],
+        ..record(State::AchSent(None))
     };
-    assert_eq!(returned("c-1").outcome, Outcome::Ignored(Ignored::OldAttempt), "the first attempt's return, told again");
-    assert!(matches!(returned("c-2").record.state, State::Error(_)), "the second attempt's, faster than the gateway's answer");
+    let failure = Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None);
+    let returned = |id: &str| {
+        let kind = EventKind::Failed { transaction_id: Some(id.into()), failure: failure.clone() };
+        decide(&sent, &Event::internal("e".into(), now(), "test", kind)).unwrap()
+    };
+    assert_eq!(
+        returned("c-1").outcome,
+        Outcome::Ignored(Ignored::OldAttempt),
+        "the first attempt's return, told again"
+    );
+    assert!(
+        matches!(returned("c-2").record.state, State::Error(_)),
+        "the second attempt's, faster than the gateway's answer"
+    );
 }

@@ -1,36 +1,41 @@
-//! The record as the tables hold it: attribute names and types of seed 001, rows of older writers, unknown attributes.
+//! Records as table rows: attribute names and types of billing-activity, rows of older writers, unknown
+//! attributes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::record::{History, INACTIVE, membership_status};
-use dues_events::{Item, Record, Status, Value, attr};
+use dues_events::billing::record::{History, INACTIVE, membership_status};
+use dues_events::{Item, Record, Status, Value, attributes};
 
-/// A row as a Go writer's `attributevalue` makes it: empty strings, zero times, trimmed fractions, `nil` pointers, no version.
+/// A row as a Go writer's `attributevalue` encodes it: empty strings, zero times, trimmed fractions, `nil`
+/// pointers, no version.
 fn row_of_go(status: &str) -> Item {
     let text = |name: &'static str, value: &str| (name.into(), Value::text(value));
     [
-        text(attr::USER_ID, "u-1"),
-        text(attr::BILLING_DATE, "2025-03-31T00:00:00.1Z"),
-        text(attr::SUBSCRIPTION_ID, "1b4e28ba-2fa1-11d2-883f-0016d3cca427"),
-        text(attr::BILLING_AMOUNT, "4.99"),
-        text(attr::BILLING_STATUS, status),
-        text(attr::BILLING_PERIOD, "03/2025"),
-        text(attr::TRANSACTION_ID, "c-1"),
-        text(attr::USIO_ERROR, "R01: NSF"),
-        text(attr::INITIAL_RUN_DATE, "2025-03-31T08:00:00.123Z"),
-        text(attr::COMPLETION_DATE, "0001-01-01T00:00:00Z"),
-        text(attr::LAST_RUN_DATE, "2025-04-02T08:00:00.15Z"),
-        text(attr::CREATED_DATE, "2025-02-28T08:00:00+02:00"),
-        text(attr::PROCESS, "RETRY"),
-        text(attr::UPDATED_EVENT, ""),
-        text(attr::TERM, "MONTHLY"),
-        text(attr::RECEIPT_ACCOUNT_MASK, ""),
-        text(attr::RECEIPT_TIER_NAME, "Plus:v2"),
-        text(attr::RECEIPT_PAYMENT_TYPE, "ACH"),
-        (attr::BILLING_WEEK.into(), Value::Null),
-        (attr::PAUSE_DURATION_MONTHS.into(), Value::number(0)),
+        text(attributes::USER_ID, "u-1"),
+        text(attributes::BILLING_DATE, "2025-03-31T00:00:00.1Z"),
+        text(attributes::SUBSCRIPTION_ID, "1b4e28ba-2fa1-11d2-883f-0016d3cca427"),
+        text(attributes::BILLING_AMOUNT, "4.99"),
+        text(attributes::BILLING_STATUS, status),
+        text(attributes::BILLING_PERIOD, "03/2025"),
+        text(attributes::TRANSACTION_ID, "c-1"),
+        text(attributes::USIO_ERROR, "R01: NSF"),
+        text(attributes::INITIAL_RUN_DATE, "2025-03-31T08:00:00.123Z"),
+        text(attributes::COMPLETION_DATE, "0001-01-01T00:00:00Z"),
+        text(attributes::LAST_RUN_DATE, "2025-04-02T08:00:00.15Z"),
+        text(attributes::CREATED_DATE, "2025-02-28T08:00:00+02:00"),
+        text(attributes::PROCESS, "RETRY"),
+        text(attributes::UPDATED_EVENT, ""),
+        text(attributes::TERM, "MONTHLY"),
+        text(attributes::RECEIPT_ACCOUNT_MASK, ""),
+        text(attributes::RECEIPT_TIER_NAME, "Plus:v2"),
+        text(attributes::RECEIPT_PAYMENT_TYPE, "ACH"),
+        (attributes::BILLING_WEEK.into(), Value::Null),
+        (attributes::PAUSE_DURATION_MONTHS.into(), Value::number(0)),
         text("legacy_note", "kept"),
-        ("legacy_map".into(), Value::M([("a".into(), Value::L(vec![Value::number(1)]))].into_iter().collect())),
+        (
+            "legacy_map".into(),
+            Value::M([("a".into(), Value::L(vec![Value::number(1)]))].into_iter().collect()),
+        ),
         text("data_raw", "history only"),
     ]
     .into_iter()
@@ -43,13 +48,15 @@ fn every_attribute_of_the_seed_has_its_name_and_type() {
     record.billing_week = dues_events::calendar::BillingWeek::new(2);
     record.downgrade = Some(record.plan.clone());
     let item = record.to_item();
-    for name in attr::SEED_001 {
+    for name in attributes::BILLING_ACTIVITY_ATTRIBUTES {
         let value = item.get(name);
         match name {
-            attr::BILLING_WEEK | attr::PAUSE_DURATION_MONTHS => assert!(matches!(value, Some(Value::N(_))), "{name}: {value:?}"),
-            attr::IS_PENDING_DOWNGRADE => assert_eq!(value, Some(&Value::Bool(true))),
+            attributes::BILLING_WEEK | attributes::PAUSE_DURATION_MONTHS => {
+                assert!(matches!(value, Some(Value::N(_))), "{name}: {value:?}")
+            }
+            attributes::IS_PENDING_DOWNGRADE => assert_eq!(value, Some(&Value::Bool(true))),
             // Go's zero time: not set, so not written.
-            attr::COMPLETION_DATE => assert_eq!(value, None),
+            attributes::COMPLETION_DATE => assert_eq!(value, None),
             _ => assert!(matches!(value, Some(Value::S(_))), "{name}: {value:?}"),
         }
     }
@@ -62,12 +69,13 @@ fn rows_of_older_writers_are_read_and_written_back_with_everything_they_had() {
         let record = Record::from_item(row.clone()).unwrap();
         assert_eq!((record.status(), record.version), (status, 0));
         let mut expected = row;
-        // Not set, `nil` and empty-by-state are the only differences; `data_` fields never go to the primary table.
-        for name in [attr::COMPLETION_DATE, attr::BILLING_WEEK, "data_raw"] {
+        // The only differences are unset values, `nil` and values that the state leaves empty. `data_`
+        // fields are never written to the primary table.
+        for name in [attributes::COMPLETION_DATE, attributes::BILLING_WEEK, "data_raw"] {
             expected.remove(name);
         }
         if matches!(status, Status::AchSent | Status::Completed | Status::Refunded) {
-            expected.set_text(attr::USIO_ERROR, "");
+            expected.set_text(attributes::USIO_ERROR, "");
         }
         assert_eq!(record.to_item(), expected, "{status}");
         assert_eq!(record.billing_date.text(), "2025-03-31T00:00:00.1Z", "a key is kept to the letter");
@@ -78,7 +86,13 @@ fn rows_of_older_writers_are_read_and_written_back_with_everything_they_had() {
 #[test]
 fn optional_attributes_are_left_out() {
     let item = Record::from_item(row_of_go("SCHEDULED")).unwrap().to_item();
-    for name in [attr::BILLING_WEEK, attr::IS_PENDING_DOWNGRADE, attr::VERSION, attr::APPLIED, attr::CANCEL_AT] {
+    for name in [
+        attributes::BILLING_WEEK,
+        attributes::IS_PENDING_DOWNGRADE,
+        attributes::VERSION,
+        attributes::APPLIED,
+        attributes::CANCEL_AT,
+    ] {
         assert_eq!(item.get(name), None, "{name}");
     }
 }
@@ -89,17 +103,24 @@ fn history_rows_keep_data_fields_and_the_event() {
     let id = dues_events::EventId::from("pay-1");
     let row = History {
         record,
-        stamp: Some(dues_events::Stamp::new(&id, &["x"])),
+        token: Some(dues_events::IdempotencyToken::new(&id, &["x"])),
         event_id: Some(id),
         source: "site-payments SUBSCRIPTION_RETURNED".into(),
         previous_version: 3,
         outcome: "applied".into(),
     };
     let item = row.to_item();
-    assert_eq!((item.text("data_raw"), item.text("event_id"), item.get(attr::APPLIED)), (Some("history only"), Some("pay-1"), None));
+    assert_eq!(
+        (item.text("data_raw"), item.text("event_id"), item.get(attributes::APPLIED)),
+        (Some("history only"), Some("pay-1"), None)
+    );
     assert_eq!(History::from_item(item).unwrap(), row);
     let old = History::from_item(row_of_go("ERROR")).unwrap();
-    assert_eq!((old.event_id.as_ref(), old.previous_version, old.changed()), (None, 0, true), "an older writer's row names no event");
+    assert_eq!(
+        (old.event_id.as_ref(), old.previous_version, old.changed()),
+        (None, 0, true),
+        "an older writer's row names no event"
+    );
 }
 
 #[test]
@@ -111,14 +132,26 @@ fn what_cannot_be_read_names_the_attribute_and_the_row() {
     };
     let row = "of row u-1/2025-03-31T00:00:00.1Z:";
     for (name, value, message) in [
-        (attr::BILLING_AMOUNT, Value::text("4.999"), format!("billing_amount {row} 4.999 has more than two decimals")),
-        (attr::BILLING_AMOUNT, Value::N("4.99".into()), format!("billing_amount {row} is a number, not a string")),
-        (attr::BILLING_STATUS, Value::text("INACTIVE"), format!("billing_status {row} \"INACTIVE\" is not a billing status")),
-        (attr::BILLING_WEEK, Value::number(6), format!("billing_week {row} 6 is not 1 to 5")),
-        (attr::TERM, Value::text("WEEKLY"), format!("term {row} \"WEEKLY\" is not MONTHLY or YEARLY")),
-        (attr::VERSION, Value::text("1"), format!("version {row} is a string, not a number")),
-        (attr::APPLIED, Value::B(vec![1]), format!("applied {row} is not a whole number of stamps")),
-        (attr::BILLING_STATUS, Value::text(""), format!("billing_status {row} is missing")),
+        (
+            attributes::BILLING_AMOUNT,
+            Value::text("4.999"),
+            format!("billing_amount {row} 4.999 has more than two decimals"),
+        ),
+        (
+            attributes::BILLING_AMOUNT,
+            Value::N("4.99".into()),
+            format!("billing_amount {row} is a number, not a string"),
+        ),
+        (
+            attributes::BILLING_STATUS,
+            Value::text("INACTIVE"),
+            format!("billing_status {row} \"INACTIVE\" is not a billing status"),
+        ),
+        (attributes::BILLING_WEEK, Value::number(6), format!("billing_week {row} 6 is not 1 to 5")),
+        (attributes::TERM, Value::text("WEEKLY"), format!("term {row} \"WEEKLY\" is not MONTHLY or YEARLY")),
+        (attributes::VERSION, Value::text("1"), format!("version {row} is a string, not a number")),
+        (attributes::APPLIED, Value::B(vec![1]), format!("applied {row} is not a whole number of tokens")),
+        (attributes::BILLING_STATUS, Value::text(""), format!("billing_status {row} is missing")),
     ] {
         assert_eq!(error(name, value), message);
     }

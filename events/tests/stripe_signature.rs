@@ -1,11 +1,15 @@
-//! The `Stripe-Signature` header: what is believed, what is not, and why. `tests/tests/stripe_signatures.rs` asks Stripe's own library.
+//! The `Stripe-Signature` header: which signatures are accepted or rejected, and why.
+//! `tests/tests/stripe_signatures.rs` compares with Stripe's own library.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use chrono::TimeDelta;
 use dues_events::Time;
-use dues_events::wire::stripe::signature::SignatureError::{self, Malformed, Missing, NoMatch, TooNew, TooOld};
-use dues_events::wire::stripe::signature::{TOLERANCE, verify};
+use dues_events::entitlements::stripe::signature::SignatureError;
+use dues_events::entitlements::stripe::signature::SignatureError::{
+    Malformed, Missing, NoMatch, TooNew, TooOld,
+};
+use dues_events::entitlements::stripe::signature::{TOLERANCE, verify};
 use proptest::prelude::*;
 
 /// Python: `hmac.new(b"whsec_test", b'1767621600.{"id":"evt_1"}', "sha256").hexdigest()`.
@@ -18,7 +22,7 @@ fn at(seconds: i64) -> Time {
     Time::from_timestamp(seconds, 0).unwrap()
 }
 
-fn judge(header: &str) -> Result<(), SignatureError> {
+fn eligibility(header: &str) -> Result<(), SignatureError> {
     verify(header, BODY, &[SECRET], at(AT), TOLERANCE)
 }
 
@@ -34,7 +38,7 @@ fn what_stripe_signed_is_believed() {
         format!("v1={SIGNATURE},t={AT}"),
         format!("scheme=x,,=,t={AT},v1={SIGNATURE},"),
     ] {
-        assert_eq!(judge(&header), Ok(()), "{header}");
+        assert_eq!(eligibility(&header), Ok(()), "{header}");
     }
 }
 
@@ -47,7 +51,7 @@ fn any_secret_will_do_while_they_roll_but_never_an_empty_one() {
     assert_eq!(with(&["whsec_next"]), Err(NoMatch));
     assert_eq!(with(&[]), Err(NoMatch));
     assert_eq!(with(&["whsec_test "]), Err(NoMatch));
-    // What anybody can compute: the signature under the empty secret.
+    // The signature under the empty secret, which anyone can compute.
     let empty = format!("t={AT},v1=71c09ca3687691ef191ed5f1cadfa70e98d8a9adf7683b92746a54226ef78dbd");
     assert_eq!(verify(&empty, BODY, &["", " \n"], at(AT), TOLERANCE), Err(NoMatch));
 }
@@ -58,7 +62,7 @@ fn whatever_else_was_signed_is_not_believed() {
     for body in [&b""[..], br#"{"id":"evt_2"}"#, br#"{"id":"evt_1"} "#, &BODY[1..]] {
         assert_eq!(verify(&header, body, &[SECRET], at(AT), TOLERANCE), Err(NoMatch));
     }
-    assert_eq!(judge(&format!("t={},v1={SIGNATURE}", AT + 1)), Err(NoMatch), "the time is signed too");
+    assert_eq!(eligibility(&format!("t={},v1={SIGNATURE}", AT + 1)), Err(NoMatch), "the time is signed too");
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_header_that_is_not_one_is_said_so() {
         (format!("t={AT},v1={}", "é".repeat(32)), NoMatch),
         (format!("t={AT},v0={SIGNATURE},v1={zeros}"), NoMatch),
     ] {
-        assert_eq!(judge(&header), Err(error), "{header}");
+        assert_eq!(eligibility(&header), Err(error), "{header}");
     }
 }
 
@@ -100,7 +104,9 @@ fn a_header_that_is_not_one_is_said_so() {
 fn a_signature_holds_for_the_tolerance_on_either_side() {
     let header = format!("t={AT},v1={SIGNATURE}");
     let then = |now: Time, tolerance| verify(&header, BODY, &[SECRET], now, tolerance);
-    for (away, expected) in [(0, Ok(())), (300, Ok(())), (-300, Ok(())), (301, Err(TooOld)), (-301, Err(TooNew))] {
+    for (away, expected) in
+        [(0, Ok(())), (300, Ok(())), (-300, Ok(())), (301, Err(TooOld)), (-301, Err(TooNew))]
+    {
         assert_eq!(then(at(AT + away), TOLERANCE), expected, "{away}");
     }
     assert_eq!(then(at(AT + 300) + TimeDelta::nanoseconds(1), TOLERANCE), Err(TooOld));
@@ -109,9 +115,9 @@ fn a_signature_holds_for_the_tolerance_on_either_side() {
     assert_eq!(then(Time::MAX_UTC, TOLERANCE), Err(TooOld));
     assert_eq!(then(Time::MIN_UTC, TOLERANCE), Err(TooNew));
     assert_eq!(then(Time::MIN_UTC, TimeDelta::MAX), Ok(()));
-    // Only what was signed is called old.
+    // Only correctly signed bodies are reported as too old.
     assert_eq!(verify(&header, BODY, &["whsec_other"], at(AT + 9_999), TOLERANCE), Err(NoMatch));
-    // A time beyond all calendars, rightly signed.
+    // A time outside of the calendar's range, correctly signed.
     let far = "t=9223372036854775807,v1=9bfe0f9e80fb867a12a81b85d662dd1faae992254d597af9ba8f6d3b0cde3ec1";
     assert_eq!(verify(far, BODY, &[SECRET], at(AT), TOLERANCE), Err(TooNew));
 }
@@ -127,6 +133,6 @@ proptest! {
         let mut header = format!("t={AT},v1={SIGNATURE}").into_bytes();
         prop_assume!(place < header.len() && header[place] != byte);
         header[place] = byte;
-        prop_assert!(judge(std::str::from_utf8(&header).unwrap()).is_err());
+        prop_assert!(eligibility(std::str::from_utf8(&header).unwrap()).is_err());
     }
 }

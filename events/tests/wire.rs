@@ -1,10 +1,11 @@
-//! The shapes at the edges: the samples of `domain.md`, and what is said about everything that is not one of them.
+//! Wire shapes: the documented samples, and the errors for everything that deviates from them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::event::Happening;
-use dues_events::membership::Change;
-use dues_events::wire::{LARGEST_RECORD, WireError, memberships, peek, site_payments};
+use dues_events::billing::event::EventKind;
+use dues_events::billing::membership::Change;
+use dues_events::billing::wire::{memberships, site_payments};
+use dues_events::wire::{MAX_RECORD_BYTES, WireError, peek_ids};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -41,7 +42,9 @@ fn said<T: std::fmt::Debug>(result: Result<Option<T>, WireError>) -> String {
 fn the_samples_are_read() {
     let settlement = site_payments::decode(payment().to_string().as_bytes()).unwrap().unwrap();
     assert_eq!((settlement.user_id.as_str(), settlement.event.id.as_str()), ("u-1", "pay-7f3c"));
-    assert!(matches!(&settlement.event.happening, Happening::Settled(paid) if paid.receipt.account_mask == "6789"));
+    assert!(
+        matches!(&settlement.event.kind, EventKind::Settled(paid) if paid.receipt.account_mask == "6789")
+    );
     let change = memberships::decode(membership().to_string().as_bytes()).unwrap().unwrap();
     assert!(matches!(&change.change, Change::Reactivate(terms) if terms.plan.tier.as_str() == "Plus:v2"));
 }
@@ -59,24 +62,39 @@ fn each_type_has_its_meaning_and_its_status() {
         record["type"] = json!(kind);
         record["payment"]["status"] = json!(status);
         let event = site_payments::decode(record.to_string().as_bytes()).unwrap().unwrap().event;
-        assert!(format!("{:?}", event.happening).starts_with(sort), "{kind}: {:?}", event.happening);
+        assert!(format!("{:?}", event.kind).starts_with(sort), "{kind}: {:?}", event.kind);
         assert_eq!(event.source, format!("site-payments {kind}"));
         record["payment"]["status"] = json!(if status == "FAILED" { "PENDING" } else { "FAILED" });
-        assert!(said(site_payments::decode(record.to_string().as_bytes())).starts_with("payment.status: is "), "{kind}");
+        assert!(
+            said(site_payments::decode(record.to_string().as_bytes())).starts_with("payment.status: is "),
+            "{kind}"
+        );
     }
 }
 
 #[test]
 fn a_malformed_field_is_named() {
     for (pointer, value, message) in [
-        ("/payment/amount", json!(14.99), "payment.amount: invalid type: floating point `14.99`, expected a string"),
+        (
+            "/payment/amount",
+            json!(14.99),
+            "payment.amount: invalid type: floating point `14.99`, expected a string",
+        ),
         ("/payment/amount", json!("-1.00"), "payment.amount: -1.00 is negative"),
         ("/payment/amount", json!("1.999"), "payment.amount: 1.999 has more than two decimals"),
-        ("/payment/status", json!("DONE"), "payment.status: \"DONE\" is not PENDING, COMPLETED, FAILED, REFUNDED or CHARGED_BACK"),
+        (
+            "/payment/status",
+            json!("DONE"),
+            "payment.status: \"DONE\" is not PENDING, COMPLETED, FAILED, REFUNDED or CHARGED_BACK",
+        ),
         ("/payment/return_code", json!("nsf"), "payment.return_code: \"nsf\" is not a code such as R01"),
         ("/payment/user_id", json!(""), "payment.user_id: is empty"),
         ("/payment/user_id", json!(7), "payment.user_id: invalid type: integer `7`, expected a string"),
-        ("/payment/confirmation_id", json!("c".repeat(300)), "payment.confirmation_id: has 300 bytes, the most is 256"),
+        (
+            "/payment/confirmation_id",
+            json!("c".repeat(300)),
+            "payment.confirmation_id: has 300 bytes, the most is 256",
+        ),
         ("/occurred_at", json!("yesterday"), "occurred_at: \"yesterday\" is not an RFC 3339 time"),
         ("/payment", json!(["p"]), "payment: invalid type: sequence, expected an object"),
     ] {
@@ -84,7 +102,11 @@ fn a_malformed_field_is_named() {
         assert!(said.starts_with(message), "{pointer}: {said}");
     }
     for (pointer, value, message) in [
-        ("/membership/amount", json!("free"), "membership.amount: \"free\" is not a decimal amount such as \"14.99\""),
+        (
+            "/membership/amount",
+            json!("free"),
+            "membership.amount: \"free\" is not a decimal amount such as \"14.99\"",
+        ),
         ("/membership/term", json!("WEEKLY"), "membership.term: \"WEEKLY\" is not MONTHLY or YEARLY"),
         ("/membership/billing_week", json!(6), "membership.billing_week: 6 is not 1 to 5"),
         ("/membership/billing_week", json!("2"), "membership.billing_week: invalid type: string"),
@@ -97,7 +119,11 @@ fn a_malformed_field_is_named() {
     let mut pause = membership();
     pause["type"] = json!("PAUSE");
     for months in [0, 13, -1] {
-        let said = said(memberships::decode(&with(pause.clone(), "/membership/pause_duration_months", json!(months))));
+        let said = said(memberships::decode(&with(
+            pause.clone(),
+            "/membership/pause_duration_months",
+            json!(months),
+        )));
         assert_eq!(said, format!("membership.pause_duration_months: {months} is not 1 to 12"));
     }
 }
@@ -114,10 +140,23 @@ fn a_missing_required_field_is_named() {
         "/payment/status",
         "/payment/amount",
     ] {
-        assert_eq!(said(site_payments::decode(&without(payment(), pointer))), format!("{}: is missing", pointer[1..].replace('/', ".")));
+        assert_eq!(
+            said(site_payments::decode(&without(payment(), pointer))),
+            format!("{}: is missing", pointer[1..].replace('/', "."))
+        );
     }
-    for pointer in ["/event_id", "/user_id", "/membership", "/membership/tier", "/membership/amount", "/membership/billing_date"] {
-        assert_eq!(said(memberships::decode(&without(membership(), pointer))), format!("{}: is missing", pointer[1..].replace('/', ".")));
+    for pointer in [
+        "/event_id",
+        "/user_id",
+        "/membership",
+        "/membership/tier",
+        "/membership/amount",
+        "/membership/billing_date",
+    ] {
+        assert_eq!(
+            said(memberships::decode(&without(membership(), pointer))),
+            format!("{}: is missing", pointer[1..].replace('/', "."))
+        );
     }
 }
 
@@ -134,15 +173,17 @@ fn what_is_not_one_json_object_is_said_so() {
         let said = said(site_payments::decode(bytes));
         assert!(said.starts_with(message), "{said}");
     }
-    let long = with(payment(), "/payment/message", json!("x".repeat(LARGEST_RECORD)));
+    let long = with(payment(), "/payment/message", json!("x".repeat(MAX_RECORD_BYTES)));
     assert!(said(site_payments::decode(&long)).starts_with("record: has 2"));
 }
 
 #[test]
 fn other_types_are_skipped_whatever_their_shape_and_unknown_fields_do_not_matter() {
-    for record in
-        [json!({"type":"CARD_COMPLETED"}), json!({"type":"X","event_id":7,"payment":[]}), json!({"type":"INVOICE","payment":{"amount":5}})]
-    {
+    for record in [
+        json!({"type":"CARD_COMPLETED"}),
+        json!({"type":"X","event_id":7,"payment":[]}),
+        json!({"type":"INVOICE","payment":{"amount":5}}),
+    ] {
         assert_eq!(site_payments::decode(record.to_string().as_bytes()).unwrap(), None);
         assert_eq!(memberships::decode(record.to_string().as_bytes()).unwrap(), None);
     }
@@ -150,32 +191,40 @@ fn other_types_are_skipped_whatever_their_shape_and_unknown_fields_do_not_matter
     assert_eq!(
         site_payments::decode(&with(payment(), "/payment/new_field", json!({"a":[1]}))).unwrap(),
         plain,
-        "not even its stamp changes"
+        "not even its token changes"
     );
 }
 
 #[test]
 fn content_makes_the_stamp_and_only_content() {
-    let stamp = |bytes: &[u8]| site_payments::decode(bytes).unwrap().unwrap().event.stamp;
-    let one = stamp(payment().to_string().as_bytes());
-    assert_eq!(stamp(serde_json::to_string_pretty(&payment()).unwrap().as_bytes()), one);
-    for (pointer, value) in
-        [("/payment/amount", json!("15.00")), ("/payment/confirmation_id", json!("c-2")), ("/occurred_at", json!("2026-01-05T14:00:01Z"))]
-    {
-        assert_ne!(stamp(&with(payment(), pointer, value)), one, "{pointer}");
+    let token = |bytes: &[u8]| site_payments::decode(bytes).unwrap().unwrap().event.token;
+    let one = token(payment().to_string().as_bytes());
+    assert_eq!(token(serde_json::to_string_pretty(&payment()).unwrap().as_bytes()), one);
+    for (pointer, value) in [
+        ("/payment/amount", json!("15.00")),
+        ("/payment/confirmation_id", json!("c-2")),
+        ("/occurred_at", json!("2026-01-05T14:00:01Z")),
+    ] {
+        assert_ne!(token(&with(payment(), pointer, value)), one, "{pointer}");
     }
 }
 
 #[test]
 fn only_the_last_four_digits_of_an_account_are_kept() {
-    let event = site_payments::decode(&with(payment(), "/payment/account_mask", json!("000123456789"))).unwrap().unwrap().event;
-    assert!(matches!(event.happening, Happening::Settled(paid) if paid.receipt.account_mask == "6789"));
+    let event = site_payments::decode(&with(payment(), "/payment/account_mask", json!("000123456789")))
+        .unwrap()
+        .unwrap()
+        .event;
+    assert!(matches!(event.kind, EventKind::Settled(paid) if paid.receipt.account_mask == "6789"));
 }
 
 #[test]
 fn what_can_be_told_of_a_bad_record_is_told() {
-    assert_eq!(peek(&with(payment(), "/payment/amount", json!(5))), (Some("pay-7f3c".into()), Some("u-1".into())));
-    assert_eq!(peek(b"{"), (None, None));
+    assert_eq!(
+        peek_ids(&with(payment(), "/payment/amount", json!(5))),
+        (Some("pay-7f3c".into()), Some("u-1".into()))
+    );
+    assert_eq!(peek_ids(b"{"), (None, None));
 }
 
 proptest! {
@@ -183,7 +232,7 @@ proptest! {
     fn any_bytes_are_read_or_refused_and_never_panic(bytes in any::<Vec<u8>>()) {
         let _ = site_payments::decode(&bytes);
         let _ = memberships::decode(&bytes);
-        let _ = peek(&bytes);
+        let _ = peek_ids(&bytes);
     }
 
     #[test]

@@ -1,123 +1,129 @@
-//! What a user is entitled to: Stripe's events and the dues by ACH come in, and the profile, subscriptions, passes and credits that follow from
-//! them are booked in the same transaction.
+//! Entitlements: Stripe events and ACH dues are recorded together with the profile, subscriptions, passes
+//! and credits that they grant, in one transaction.
 //!
 //! ```text
-//! event ──► the user's book (all events so far) ──fold──► before │ after ──► rows that differ, credits that move, the head moved on
+//! event ──► the user's journal (all events so far) ──fold──► before │ after ──► changed rows, credit movements, next head
 //! ```
 //!
-//! The fold takes a set, so the order of delivery cannot matter; the head's version lets one booking through at a time, so nobody books on what
-//! is out of date; and an event that is in the book is never booked again. There is nothing half done to be found after a crash.
+//! The fold is over a set, so the order of delivery does not matter; the head's version makes each commit
+//! conditional on what was read; an event in the journal is a duplicate. The commit is atomic: a crash
+//! leaves nothing half done.
+
+pub mod groups;
+pub mod stripe_webhook;
+pub mod stripe_worker;
 
 mod access;
-mod booking;
-mod connect;
 mod dues;
+pub(crate) mod dues_changes;
+mod entitlement_commit;
+mod owner_links;
 
 pub use access::{access, consume, credits};
-pub(crate) use booking::read_standing;
-pub use dues::{DuesTold, dues};
+pub use dues::{DuesOutcome, apply_dues};
+pub(crate) use entitlement_commit::decode_effective_tier;
 
-use dues_events::stripe::StripeEvent;
-use dues_events::{Stamp, UserId};
+use dues_events::entitlements::stripe::StripeEvent;
+use dues_events::{IdempotencyToken, UserId};
 use dues_store::entitlements::Book;
 use dues_store::{Engine, Store, StoreError};
 use std::collections::HashMap;
 
-use booking::{Commit, commit};
-use connect::{Released, connect};
+use crate::outcome::FactOutcome;
+use entitlement_commit::{CommitOutcome, commit};
+use owner_links::{ReleasedEvent, link_owners};
 
-/// How many events are booked at once: with all that may follow from them they fit into one transaction.
-const TOGETHER: usize = 10;
-/// How many operations of a booking are left to events that waited, beside others or by themselves.
-const BESIDE: usize = 40;
-const ALONE: usize = 60;
-/// How often a booking is tried that others were faster than.
-const TRIES: u32 = 50;
+/// Events per commit: with everything they can change, they fit into one transaction.
+const MAX_EVENTS_PER_COMMIT: usize = 10;
+/// Operations of a commit reserved for released events, together with new events or alone.
+const MAX_RELEASED_OPS_WITH_EVENTS: usize = 40;
+const MAX_RELEASED_OPS_ALONE: usize = 60;
+/// Attempts before contention is an error.
+const MAX_COMMIT_ATTEMPTS: u32 = 50;
 
-/// What became of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// It is in the book now.
-    Applied,
-    /// It was in the book.
-    Duplicate,
-    /// Another event with its id is in the book.
-    Different,
-}
-
-/// Tells what Stripe's events say of a user. Gives what became of each.
+/// Records Stripe events of a user and returns the outcome of each.
 ///
 /// # Errors
-/// What the store could not do. Some of the events may have been booked: told again they are duplicates.
-pub async fn tell<E: Engine>(store: &Store<E>, user: &UserId, events: &[StripeEvent]) -> Result<Vec<Told>, StoreError> {
-    let mut told = Vec::with_capacity(events.len());
-    for some in events.chunks(TOGETHER) {
-        told.extend(tell_some(store, user, some).await?);
+/// Any [`StoreError`]. Some events may be recorded: a retry finds them as duplicates.
+pub async fn record_stripe_events<E: Engine>(
+    store: &Store<E>,
+    user: &UserId,
+    events: &[StripeEvent],
+) -> Result<Vec<FactOutcome>, StoreError> {
+    let mut outcomes = Vec::with_capacity(events.len());
+    for chunk in events.chunks(MAX_EVENTS_PER_COMMIT) {
+        outcomes.extend(record_batch(store, user, chunk).await?);
     }
-    Ok(told)
+    Ok(outcomes)
 }
 
-async fn tell_some<E: Engine>(store: &Store<E>, user: &UserId, events: &[StripeEvent]) -> Result<Vec<Told>, StoreError> {
-    for _ in 0..TRIES {
+async fn record_batch<E: Engine>(
+    store: &Store<E>,
+    user: &UserId,
+    events: &[StripeEvent],
+) -> Result<Vec<FactOutcome>, StoreError> {
+    for _ in 0..MAX_COMMIT_ATTEMPTS {
         let book = store.entitlement_book(user).await?;
-        let told = sorted_out(&book, events);
-        let new: Vec<StripeEvent> =
-            events.iter().zip(&told).filter(|(_, told)| **told == Told::Applied).map(|(event, _)| event.clone()).collect();
+        let outcomes = classify(&book, events);
+        let new: Vec<StripeEvent> = events
+            .iter()
+            .zip(&outcomes)
+            .filter(|(_, outcomes)| **outcomes == FactOutcome::Applied)
+            .map(|(event, _)| event.clone())
+            .collect();
         if new.is_empty() {
-            return Ok(told);
+            return Ok(outcomes);
         }
-        let mut released = connect(store, user, &book, &new).await?;
-        if weight(&released) > BESIDE {
-            // Those at the end of the chain first: what has led to them still does, should this be cut short.
+        let mut released = link_owners(store, user, &book, &new).await?;
+        if op_count(&released) > MAX_RELEASED_OPS_WITH_EVENTS {
+            // From the end of the chain: if a crash interrupts this, the events before them still lead
+            // there.
             let mut cut = released.len();
-            while cut > 0 && weight(&released[cut - 1..]) <= ALONE {
+            while cut > 0 && op_count(&released[cut - 1..]) <= MAX_RELEASED_OPS_ALONE {
                 cut -= 1;
             }
             commit(store, user, &book, Vec::new(), &released.split_off(cut)).await?;
             continue;
         }
         match commit(store, user, &book, new, &released).await? {
-            Commit::Whole => return Ok(told),
-            // The rest is what time has brought.
-            Commit::InPart => return refresh(store, user).await.map(|()| told),
-            Commit::Stale => {}
+            CommitOutcome::Complete => return Ok(outcomes),
+            // The rest are monthly grants.
+            CommitOutcome::Partial => return refresh(store, user).await.map(|()| outcomes),
+            CommitOutcome::Stale => {}
         }
     }
-    Err(StoreError::Contended(TRIES))
+    Err(StoreError::Contended(MAX_COMMIT_ATTEMPTS))
 }
 
-/// Brings what time alone brings: the months of a founder pass that have begun.
-///
-/// # Errors
-/// What the store could not do.
+/// Grants the months of a founder pass that have begun since the last commit.
 pub async fn refresh<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(), StoreError> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_COMMIT_ATTEMPTS {
         let book = store.entitlement_book(user).await?;
-        if booking::is_up_to_date(&book, store.clock.now()) {
+        if entitlement_commit::is_up_to_date(&book, store.clock.now()) {
             return Ok(());
         }
-        // Whether or not somebody was faster: there may be more than fits into one.
+        // Loop even after a success: there may be more months than fit into one transaction.
         commit(store, user, &book, Vec::new(), &[]).await?;
     }
-    Err(StoreError::Contended(TRIES))
+    Err(StoreError::Contended(MAX_COMMIT_ATTEMPTS))
 }
 
-fn weight(released: &[Released]) -> usize {
-    released.iter().map(Released::weight).sum()
+fn op_count(released: &[ReleasedEvent]) -> usize {
+    released.iter().map(ReleasedEvent::op_count).sum()
 }
 
-/// What is to become of each event, by the book and by those before it.
-fn sorted_out(book: &Book, events: &[StripeEvent]) -> Vec<Told> {
-    let mut known: HashMap<_, _> = book.facts.iter().map(|event| (&event.id, &event.stamp)).collect();
-    let told = |event: &StripeEvent, known: Option<&Stamp>| match known {
-        None => Told::Applied,
-        Some(stamp) if stamp.same_event(&event.stamp) => Told::Duplicate,
-        Some(_) => Told::Different,
+/// Classifies each event by the journal and by the events before it.
+fn classify(book: &Book, events: &[StripeEvent]) -> Vec<FactOutcome> {
+    let mut known: HashMap<_, _> = book.facts.iter().map(|event| (&event.id, &event.token)).collect();
+    let outcomes = |event: &StripeEvent, known: Option<&IdempotencyToken>| match known {
+        None => FactOutcome::Applied,
+        Some(token) if token.same_event(&event.token) => FactOutcome::Duplicate,
+        Some(_) => FactOutcome::ConflictingContent,
     };
     let mut all = Vec::with_capacity(events.len());
     for event in events {
-        all.push(told(event, known.get(&event.id).copied()));
-        known.entry(&event.id).or_insert(&event.stamp);
+        all.push(outcomes(event, known.get(&event.id).copied()));
+        known.entry(&event.id).or_insert(&event.token);
     }
     all
 }

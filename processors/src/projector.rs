@@ -1,71 +1,61 @@
-//! `projector`: what follows from a change of the tables, told by their change streams. Cognito's groups follow a profile's tier, paid dues become
-//! entitlements, a balance that DynamoDB's TTL has removed is told to the ledger, and a profile that it has removed is made again without its session.
+//! `projector`: applies the change streams of the tables. Cognito groups follow a profile's tier, paid dues
+//! become entitlements, a balance removed by DynamoDB's TTL expires in the ledger, and a profile removed by
+//! it is rebuilt without its session.
 //!
-//! Changes of one user are worked on in order, users in parallel. A change that fails stops the later ones of its user, and of nobody else; a
-//! change that cannot be understood is parked. Every effect can be repeated: a change that is delivered again does no harm.
-
-mod dues;
-mod groups;
-mod reports;
-mod serenya;
-mod tags;
-mod usage;
+//! Changes of one user run in order, users in parallel. A failure stops the later changes of its user only;
+//! a change that cannot be decoded is parked. Every effect is idempotent, so redelivery is safe.
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
-use dues_events::attr::{PROVIDER, SK, TIER};
-use dues_events::credits::BALANCE_SORT;
-use dues_events::profile::{PROFILE_PREFIX, user_of};
+use dues_events::attributes::{PROVIDER, SK, TIER};
+use dues_events::entitlements::credits::BALANCE_SORT;
+use dues_events::entitlements::profile::{PROFILE_PREFIX, user_of};
 use dues_events::{Item, UserId};
-use dues_projections::dues::TierMap;
+use dues_projections::entitlements::dues::TierMap;
 use dues_projections::serenya::profile::PROFILE;
-use dues_store::entitlements::{EVENT_PREFIX, told_event};
-use dues_store::table::figureforge::FIGUREFORGE;
-use dues_store::table::serenya::SERENYA;
-use dues_store::table::usage::USER_USAGE;
-use dues_store::table::{BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE};
-use dues_store::{Engine, Store, StoreError, TableNames};
-use futures::stream::{StreamExt as _, iter};
-use std::collections::HashMap;
+use dues_store::entitlements::{EVENT_PREFIX, stripe_event_of};
+use dues_store::{Engine, Store, StoreError, TableId, TableNames};
 
-use crate::batch::{Fate, Report, guarded};
-use crate::changes::follower::{handle, park_change};
-use crate::changes::{Change, DynamoStreamEvent, Follower};
-use crate::groups::{Directory, GroupNames, Limiter};
+use crate::aws::triggers::dynamodb_streams::{DynamoStreamEvent, handle};
+use crate::entitlements::groups::{Directory, GroupNames, RateLimiter};
 use crate::read_models::{ReadModel, ReadModels};
+use crate::runtime::changes::{Change, Follower};
+use crate::runtime::followers::park_change;
+use crate::runtime::lanes::{Batch, BatchReport, Entry, Lane, LaneOutcomes, Outcome, lanes_by};
+use crate::runtime::parking::Poison;
 
-pub use groups::{GROUPS_STREAM, redrive_groups};
-pub use usage::SeenTypes;
+pub use crate::entitlements::groups::tier_changes::{GROUPS_STREAM, redrive_groups};
+pub use crate::usage::action_log::SeenTypes;
 
-/// How many users are worked on at once.
+/// How many users run at once.
 const PARALLEL: usize = 128;
 
-/// What the projector works with.
+/// The projector: its tables, directory and settings.
 #[derive(Clone)]
 pub struct Projector<E, D> {
     /// The tables.
     pub store: Store<E>,
-    /// Where the groups are; without one, groups follow nobody.
+    /// The directory with the groups; `None` leaves groups alone.
     pub directory: Option<D>,
-    /// How fast the directory may be called.
-    pub limiter: Limiter,
-    /// Which group stands for which tier.
+    /// Rate limit of calls to the directory.
+    pub limiter: RateLimiter,
+    /// The group of each tier.
     pub names: GroupNames,
-    /// Which tier a name on a receipt stands for.
+    /// The tier of each name on a receipt.
     pub tiers: TierMap,
-    /// What the deployment calls the tables.
+    /// The deployment's table names.
     pub tables: TableNames,
-    /// The read models that are told of what happens.
+    /// The read models of the deployment.
     pub read_models: ReadModels,
-    /// The types of actions that are known to be listed.
+    /// Action types that are already listed.
     pub action_types: SeenTypes,
-    /// How many users are worked on at once.
+    /// How many users run at once.
     pub parallel: usize,
 }
 
 impl<E: Engine, D: Directory> Projector<E, D> {
-    /// With the usual names, below Cognito's rate, and 128 users at once.
+    /// The defaults: standard group names, a rate below Cognito's quota, 128 users at once.
     pub fn new(store: Store<E>, directory: Option<D>) -> Self {
-        let limiter = Limiter::with_default_rate(store.clock.clone());
+        let limiter = RateLimiter::with_default_rate(store.clock.clone());
         Self {
             store,
             directory,
@@ -79,78 +69,73 @@ impl<E: Engine, D: Directory> Projector<E, D> {
         }
     }
 
-    /// Does what follows from these changes.
-    pub async fn project(&self, changes: &[Change]) -> Report {
-        let mut fates = vec![Fate::Skipped; changes.len()];
-        let mut lanes: HashMap<UserId, Vec<(usize, &Change, Work<'_>)>> = HashMap::new();
-        for (place, change) in changes.iter().enumerate() {
-            if let Some((user, work)) = Work::of(change) {
-                lanes.entry(user).or_default().push((place, change, work));
-            }
-        }
-        let guarded = lanes.into_iter().map(|(user, lane)| {
-            let places = lane.iter().map(|(place, ..)| *place).collect();
-            guarded(places, self.run_lane(user, lane))
-        });
-        let lanes: Vec<_> = guarded.collect();
-        let mut running = iter(lanes).buffer_unordered(self.parallel.max(1));
-        while let Some(done) = running.next().await {
-            for (place, fate) in done {
-                fates[place] = fate;
-            }
-        }
-        Report { fates }
+    /// Applies changes: users in parallel, the changes of one in order.
+    pub async fn project(&self, changes: &[Change]) -> BatchReport {
+        let mut batch = Batch::new(changes.len());
+        let decode = |change| Ok(Work::of(change).map(|(user, work)| (user, change, work)));
+        let park = |index: usize, poison| {
+            let change: &Change = &changes[index];
+            async move { park_change(self, change, poison, &change.partition().into()).await }
+        };
+        let entries = batch.decode(changes.iter().enumerate(), decode, park).await;
+        batch.run(lanes_by(entries, |(user, ..)| user), self.parallel, |lane| self.run_lane(lane)).await;
+        batch.report()
     }
 
-    /// The changes of one user, in order.
-    async fn run_lane(&self, user: UserId, lane: Vec<(usize, &Change, Work<'_>)>) -> Vec<(usize, Fate)> {
-        let mut fates = Vec::with_capacity(lane.len());
-        let mut broken: Option<String> = None;
-        for (place, change, work) in lane {
-            if let Some(why) = &broken {
-                // What comes after a failure must not overtake it.
-                fates.push((place, Fate::Failed(format!("behind a record that failed: {why}"))));
+    /// Applies the changes of one user.
+    async fn run_lane(&self, lane: Lane<UserId, (UserId, &Change, Work<'_>)>) -> LaneOutcomes {
+        let mut outcomes = LaneOutcomes::with_capacity(lane.entries.len());
+        for Entry { index, item: (user, change, work) } in lane.entries {
+            if outcomes.is_behind_failure(index) {
                 continue;
             }
-            let fate = match self.run(&user, change, work).await {
-                Ok(fate) => fate,
-                Err(error) if error.is_transient() => Fate::Failed(error.to_string()),
-                // Delivering it again cannot help: somebody has to look.
-                Err(error) => self.park_change(change, "store", error.to_string(), &user).await,
+            let outcome = match self.run(&user, change, work).await {
+                Ok(outcome) => outcome,
+                Err(error) => match Poison::of(&error) {
+                    Ok(poison) => park_change(self, change, poison, &user).await,
+                    Err(failed) => failed,
+                },
             };
-            if let Fate::Failed(why) = &fate {
-                broken = Some(why.clone());
-            }
-            fates.push((place, fate));
+            outcomes.settle_or_stop(index, outcome);
         }
-        fates
+        outcomes
     }
 
-    /// Does what follows from one change, once more if need be.
-    pub(crate) async fn repeat(&self, change: &Change) -> Result<Fate, StoreError> {
+    /// Applies one change again.
+    pub(crate) async fn repeat(&self, change: &Change) -> Result<Outcome, StoreError> {
         match Work::of(change) {
-            None => Ok(Fate::Skipped),
+            None => Ok(Outcome::Skipped),
             Some((user, work)) => self.run(&user, change, work).await,
         }
     }
 
-    async fn run(&self, user: &UserId, change: &Change, work: Work<'_>) -> Result<Fate, StoreError> {
+    async fn run(&self, user: &UserId, change: &Change, work: Work<'_>) -> Result<Outcome, StoreError> {
         match work {
-            Work::Expired(old) => self.store.balance_row_removed(user, old).await.map(|()| Fate::Applied),
-            Work::SessionOver(old) => self.session_over(user, old).await,
+            Work::BalanceExpired(old) => {
+                self.store.balance_row_removed(user, old).await.map(|()| Outcome::Applied)
+            }
+            Work::SessionExpired(old) => self.session_over(user, old).await,
             Work::Groups => self.groups(user, &change.sequence).await,
             Work::Dues => self.dues(change).await,
             Work::Usage => self.usage(change).await,
-            Work::Stripe(told) => self.read_models.stripe(&self.store, user, &told_event(told)?).await,
-            Work::Tags | Work::Report(_) if !self.read_models.has(ReadModel::Figureforge) => Ok(Fate::Skipped),
+            Work::Stripe(event) => self.read_models.stripe(&self.store, user, &stripe_event_of(event)?).await,
+            Work::Tags | Work::Report(_) if !self.read_models.has(ReadModel::Figureforge) => {
+                Ok(Outcome::Skipped)
+            }
             Work::Tags => self.tags(change).await,
             Work::Report(row) => self.report(row).await,
         }
     }
 
-    /// Parks a change as it would have come.
-    async fn park_change(&self, change: &Change, code: &str, reason: String, user: &UserId) -> Fate {
-        park_change(self, change, code, reason, user).await
+    /// Parks a change as it would have been delivered.
+    pub(crate) async fn park_change(
+        &self,
+        change: &Change,
+        code: &'static str,
+        reason: String,
+        user: &UserId,
+    ) -> Outcome {
+        park_change(self, change, Poison::new(code, reason), user).await
     }
 }
 
@@ -169,74 +154,91 @@ impl<E: Engine, D: Directory> Follower for Projector<E, D> {
         table.to_owned()
     }
 
-    async fn follow(&self, changes: &[Change]) -> Report {
+    async fn follow(&self, changes: &[Change]) -> BatchReport {
         self.project(changes).await
     }
 }
 
-/// What follows from a change.
+/// The effect of a change.
 #[derive(Debug, Clone, Copy)]
 enum Work<'a> {
-    /// A balance was removed because its time was over; this is what it was.
-    Expired(&'a Item),
-    /// A profile of `serenya` was removed because its session was over; this is what it was.
-    SessionOver(&'a Item),
-    /// The tier or the provider of a profile is another.
+    /// TTL removed a balance; this is the old row.
+    BalanceExpired(&'a Item),
+    /// TTL removed a profile of `serenya` with its session; this is the old row.
+    SessionExpired(&'a Item),
+    /// The tier or the provider of a profile changed.
     Groups,
-    /// A billing record has changed.
+    /// A billing record changed.
     Dues,
     /// An action was counted.
     Usage,
-    /// Stripe has told something of the user.
+    /// A Stripe event of the user was recorded.
     Stripe(&'a Item),
-    /// An image of figureforge is to be found under other tags.
+    /// The tags of a figureforge image changed.
     Tags,
-    /// A report of an image of figureforge stands otherwise; this is its row.
+    /// A report of a figureforge image changed; this is its row.
     Report(&'a Item),
 }
 
 impl<'a> Work<'a> {
-    /// Whose change it is, and what has to be done; `None` when nothing follows from it.
+    /// The lane and the effect of a change; `None` when it has none.
     fn of(change: &'a Change) -> Option<(UserId, Self)> {
-        if change.table.name == BILLING_ACTIVITY.name {
-            return Some((change.partition().into(), Self::Dues));
+        let sort = || change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK));
+        match change.table.id {
+            TableId::BillingActivity => Some((change.partition().into(), Self::Dues)),
+            TableId::UserUsage => Some((change.partition().into(), Self::Usage)),
+            TableId::Figureforge => {
+                // The lane is the image: its reports are in its partition.
+                let work = crate::figureforge::report_changes::concerned(change)
+                    .map(Self::Report)
+                    .or_else(|| crate::figureforge::tag_changes::concerns(change).then_some(Self::Tags))?;
+                Some((change.partition().into(), work))
+            }
+            TableId::Entitlements => {
+                let is_event = change.old.is_none() && sort()?.starts_with(EVENT_PREFIX);
+                let event = change.new.as_ref().filter(|_| is_event)?;
+                Some((user_of(change.partition())?, Self::Stripe(event)))
+            }
+            TableId::Serenya => {
+                let is_expired = change.by_ttl && change.new.is_none() && sort()? == PROFILE;
+                let old = change.old.as_ref().filter(|_| is_expired)?;
+                Some((user_of(change.partition())?, Self::SessionExpired(old)))
+            }
+            TableId::GgCore => {
+                let sort = sort()?;
+                let work = match (&change.old, &change.new) {
+                    (Some(old), None) if sort == BALANCE_SORT && change.by_ttl => Self::BalanceExpired(old),
+                    (old, Some(new))
+                        if sort.starts_with(PROFILE_PREFIX) && may_change_groups(old.as_ref(), new) =>
+                    {
+                        Self::Groups
+                    }
+                    (_, _) => return None,
+                };
+                Some((user_of(change.partition())?, work))
+            }
+            // Changes of these tables have no effect.
+            TableId::History
+            | TableId::Locks
+            | TableId::Parked
+            | TableId::Sandbox
+            | TableId::Groups
+            | TableId::Journal
+            | TableId::UserSubscriptions
+            | TableId::ActionsLog => None,
         }
-        if change.table.name == USER_USAGE.name {
-            return Some((change.partition().into(), Self::Usage));
-        }
-        if change.table.name == FIGUREFORGE.name {
-            // The lane is the image's, whose reports are in its partition.
-            let work = reports::concerned(change).map(Self::Report).or_else(|| tags::concerns(change).then_some(Self::Tags))?;
-            return Some((change.partition().into(), work));
-        }
-        let sort = change.new.as_ref().or(change.old.as_ref()).and_then(|item| item.text(SK))?;
-        if change.table.name == ENTITLEMENTS.name {
-            let told = change.new.as_ref().filter(|_| change.old.is_none() && sort.starts_with(EVENT_PREFIX))?;
-            return Some((user_of(change.partition())?, Self::Stripe(told)));
-        }
-        if change.table.name == SERENYA.name {
-            let old = change.old.as_ref().filter(|_| change.by_ttl && change.new.is_none() && sort == PROFILE)?;
-            return Some((user_of(change.partition())?, Self::SessionOver(old)));
-        }
-        if change.table.name != GG_CORE.name {
-            return None;
-        }
-        let work = match (&change.old, &change.new) {
-            (Some(old), None) if sort == BALANCE_SORT && change.by_ttl => Self::Expired(old),
-            (old, Some(new)) if sort.starts_with(PROFILE_PREFIX) && has_moved(old.as_ref(), new) => Self::Groups,
-            (_, _) => return None,
-        };
-        Some((user_of(change.partition())?, work))
     }
 }
 
-/// Whether a profile's groups may have to be others than before.
-fn has_moved(old: Option<&Item>, new: &Item) -> bool {
+/// Whether the groups of a profile may change.
+fn may_change_groups(old: Option<&Item>, new: &Item) -> bool {
     old.is_none_or(|old| [TIER, PROVIDER].into_iter().any(|name| old.get(name) != new.get(name)))
 }
 
-/// `projector`: handles a batch of a table's stream. The answer names the first record that has to be delivered again: Lambda then redelivers from
-/// there, and what had gone through is done again without harm.
-pub async fn projector<E: Engine, D: Directory>(projector: &Projector<E, D>, event: DynamoStreamEvent) -> DynamoDbEventResponse {
+/// `projector`: handles a batch of a table's stream. The response names the first record to redeliver.
+pub async fn projector<E: Engine, D: Directory>(
+    projector: &Projector<E, D>,
+    event: DynamoStreamEvent,
+) -> DynamoDbEventResponse {
     handle(projector, event).await
 }

@@ -1,17 +1,16 @@
-//! Read models: which of them a deployment has, and how they are told of what happens.
+//! Read models: which ones a deployment runs, and how facts reach them.
 //!
-//! Facts come from three sides: applications' own events (the stream `app-events`, or the API), Stripe's events once it is known whose they are, and
-//! changes of billing records. A fact, the state that it is merged into and the rows that differ are booked in one transaction, see [`booking`].
+//! Facts have three sources: applications' own events (the stream `app-events`, or the API), Stripe events
+//! once their user is known, and changes of billing records. A fact, the state that it is merged into and
+//! the rows that differ are booked in one transaction, see [`journal_commit`].
 
-pub mod booking;
-pub mod figureforge;
-pub mod serenya;
-pub mod usage;
+pub mod app_events;
+pub mod journal_commit;
 
-use dues_events::stripe::StripeEvent;
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::{EventId, Record, Time, UserId};
 use dues_projections::figureforge::Figureforge;
-use dues_projections::model::{Model, Told};
+use dues_projections::model::{Model, Recorded};
 use dues_projections::serenya::Serenya;
 use dues_projections::serenya::tiers::Settings as SerenyaSettings;
 use dues_projections::usage::Usage;
@@ -20,25 +19,26 @@ use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::batch::Fate;
-use booking::{Booked, tell};
+use crate::outcome::FactOutcome;
+use crate::runtime::lanes::Outcome;
+use journal_commit::record_facts;
 
 /// A read model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadModel {
-    /// Seed 002.
+    /// Plans and daily limits: `usage`.
     Usage,
-    /// Seed 003.
+    /// Images, jobs, reports and plans: `figureforge`.
     Figureforge,
-    /// Seed 004.
+    /// Profiles, payments and document jobs: `serenya`.
     Serenya,
 }
 
 impl ReadModel {
-    /// All of them.
+    /// All read models.
     pub const ALL: [Self; 3] = [Self::Usage, Self::Figureforge, Self::Serenya];
 
-    /// Its name, as deployments choose it.
+    /// The name in a deployment's configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,23 +55,23 @@ impl ReadModel {
     }
 }
 
-/// How a deployment says that it has none.
+/// Configures a deployment without read models.
 const NONE: &str = "none";
 
-/// The read models that a deployment has, and how they are set up. Clones share it.
+/// The read models of a deployment, with their settings. Clones share them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadModels(Arc<Chosen>);
 
-/// Which they are, and what each of them is configured with.
+/// The selected read models, and the settings of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Chosen {
     models: BTreeSet<ReadModel>,
-    usage: usage::Settings,
-    figureforge: figureforge::Settings,
+    usage: crate::usage::Settings,
+    figureforge: crate::figureforge::Settings,
     serenya: SerenyaSettings,
 }
 
-/// All of them.
+/// All read models.
 impl Default for ReadModels {
     fn default() -> Self {
         ReadModel::ALL.into_iter().collect()
@@ -82,126 +82,130 @@ impl FromIterator<ReadModel> for ReadModels {
     fn from_iter<I: IntoIterator<Item = ReadModel>>(models: I) -> Self {
         Self(Arc::new(Chosen {
             models: models.into_iter().collect(),
-            usage: usage::Settings::default(),
-            figureforge: figureforge::Settings::default(),
+            usage: crate::usage::Settings::default(),
+            figureforge: crate::figureforge::Settings::default(),
             serenya: SerenyaSettings::default(),
         }))
     }
 }
 
 impl ReadModels {
-    /// The variable that names them.
+    /// The environment variable that lists them.
     pub const VARIABLE: &'static str = "DUES_READ_MODELS";
 
-    /// Reads `usage,serenya`; an empty text names none, and so does `none`, since many take an empty variable for one that is not set.
+    /// Parses `usage,serenya`. An empty text selects none; so does `none`, because many tools treat an
+    /// empty variable as unset.
     ///
     /// # Errors
-    /// Names what is no read model.
+    /// Names the unknown read model.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = if text.trim() == NONE { "" } else { text };
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let read = |name: &str| {
             let known = || ReadModel::ALL.map(ReadModel::name).join(", ");
-            ReadModel::named(name).ok_or_else(|| format!("{}: {name:?} is not one of {}", Self::VARIABLE, known()))
+            ReadModel::named(name)
+                .ok_or_else(|| format!("{}: {name:?} is not one of {}", Self::VARIABLE, known()))
         };
         names.map(read).collect()
     }
 
-    /// Whether it has that one.
+    /// Whether the deployment runs that read model.
     #[must_use]
     pub fn has(&self, model: ReadModel) -> bool {
         self.0.models.contains(&model)
     }
 
-    /// Those that it has.
+    /// The deployment's read models.
     pub fn iter(&self) -> impl Iterator<Item = ReadModel> + '_ {
         self.0.models.iter().copied()
     }
 
-    /// With other plans than the usual ones.
+    /// Replaces the settings of `usage`.
     #[must_use]
-    pub fn with_usage(mut self, usage: usage::Settings) -> Self {
+    pub fn with_usage(mut self, usage: crate::usage::Settings) -> Self {
         Arc::make_mut(&mut self.0).usage = usage;
         self
     }
 
-    /// What `usage` is configured with.
+    /// The settings of `usage`.
     #[must_use]
-    pub fn usage(&self) -> &usage::Settings {
+    pub fn usage(&self) -> &crate::usage::Settings {
         &self.0.usage
     }
 
-    /// The same ones, with `serenya` set up like that.
+    /// Replaces the settings of `serenya`.
     #[must_use]
     pub fn with_serenya(mut self, settings: SerenyaSettings) -> Self {
         Arc::make_mut(&mut self.0).serenya = settings;
         self
     }
 
-    /// How `serenya` is set up.
+    /// The settings of `serenya`.
     #[must_use]
     pub fn serenya(&self) -> &SerenyaSettings {
         &self.0.serenya
     }
 
-    /// With other settings of `figureforge`.
+    /// Replaces the settings of `figureforge`.
     #[must_use]
-    pub fn with_figureforge(mut self, settings: figureforge::Settings) -> Self {
+    pub fn with_figureforge(mut self, settings: crate::figureforge::Settings) -> Self {
         Arc::make_mut(&mut self.0).figureforge = settings;
         self
     }
 
     /// The settings of `figureforge`.
     #[must_use]
-    pub fn figureforge(&self) -> &figureforge::Settings {
+    pub fn figureforge(&self) -> &crate::figureforge::Settings {
         &self.0.figureforge
     }
 
-    /// Tells each of them what Stripe has told of a user.
+    /// Records a Stripe event of a user in each read model.
     ///
     /// # Errors
-    /// What the store could not do: told again, those that know it say so.
-    pub async fn stripe<E: Engine>(&self, store: &Store<E>, user: &UserId, event: &StripeEvent) -> Result<Fate, StoreError> {
-        let mut fate = Fate::Skipped;
+    /// Any [`StoreError`]. A retry is safe: models that have recorded the event report a duplicate.
+    pub async fn stripe<E: Engine>(
+        &self,
+        store: &Store<E>,
+        user: &UserId,
+        event: &StripeEvent,
+    ) -> Result<Outcome, StoreError> {
+        let mut outcome = Outcome::Skipped;
         for model in self.iter() {
             let booked = match model {
-                ReadModel::Usage => usage::stripe(store, self.usage(), user, event).await?,
+                ReadModel::Usage => crate::usage::stripe(store, self.usage(), user, event).await?,
                 ReadModel::Figureforge => stripe::<Figureforge, E>(store, user, event).await?,
                 ReadModel::Serenya => stripe::<Serenya, E>(store, user, event).await?,
             };
-            fate = joined(fate, booked);
+            outcome = joined(outcome, booked);
         }
-        Ok(fate)
+        Ok(outcome)
     }
 
-    /// Tells each of them how a billing record stands now.
+    /// Records the current state of a billing record in each read model.
     ///
     /// # Errors
-    /// What the store could not do: told again, those that know it say so.
-    pub async fn billing<E: Engine>(&self, store: &Store<E>, record: &Record) -> Result<Fate, StoreError> {
-        let mut fate = Fate::Skipped;
+    /// Any [`StoreError`]. A retry is safe: models that have recorded the state report a duplicate.
+    pub async fn billing<E: Engine>(&self, store: &Store<E>, record: &Record) -> Result<Outcome, StoreError> {
+        let mut outcome = Outcome::Skipped;
         for model in self.iter() {
             let booked = match model {
-                ReadModel::Usage => usage::billing(store, self.usage(), record).await?,
+                ReadModel::Usage => crate::usage::billing(store, self.usage(), record).await?,
                 ReadModel::Figureforge => billing::<Figureforge, E>(store, record).await?,
                 ReadModel::Serenya => billing::<Serenya, E>(store, record).await?,
             };
-            fate = joined(fate, booked);
+            outcome = joined(outcome, booked);
         }
-        Ok(fate)
+        Ok(outcome)
     }
 
-    /// What each of them knows of a user.
-    ///
-    /// # Errors
-    /// What the store could not do.
+    /// A user's rows in each read model.
     pub async fn show<E: Engine>(&self, store: &Store<E>, user: &UserId) -> Result<Vec<Section>, StoreError> {
         let mut sections = Vec::new();
         for model in self.iter() {
             let (json, lines) = match model {
-                ReadModel::Usage => usage::show(store, self.usage(), user).await?,
-                ReadModel::Figureforge => figureforge::show(store, user).await?,
-                ReadModel::Serenya => serenya::show(store, user).await?,
+                ReadModel::Usage => crate::usage::show(store, self.usage(), user).await?,
+                ReadModel::Figureforge => crate::figureforge::show(store, user).await?,
+                ReadModel::Serenya => crate::serenya::show(store, user).await?,
             };
             sections.push(Section { model, json, lines });
         }
@@ -209,49 +213,69 @@ impl ReadModels {
     }
 }
 
-/// What a read model knows of a user.
+/// A user's rows in one read model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Which one.
+    /// The read model.
     pub model: ReadModel,
-    /// For programs.
+    /// As JSON.
     pub json: Json,
-    /// For people, a line each; none when there is nothing to tell.
+    /// As lines of text; empty when there is nothing to show.
     pub lines: Vec<String>,
 }
 
-async fn stripe<M: Model, E: Engine>(store: &Store<E>, user: &UserId, event: &StripeEvent) -> Result<Option<Booked>, StoreError> {
+async fn stripe<M: Model, E: Engine>(
+    store: &Store<E>,
+    user: &UserId,
+    event: &StripeEvent,
+) -> Result<Option<FactOutcome>, StoreError> {
     match M::stripe(user, event) {
-        Some((aggregate, fact)) => told::<M, E>(store, &aggregate, event.id.clone(), event.created, fact).await.map(Some),
+        Some((aggregate, fact)) => {
+            record_fact::<M, E>(store, &aggregate, event.id.clone(), event.created, fact).await.map(Some)
+        }
         None => Ok(None),
     }
 }
 
-/// A record's version is the identity of what it says; it was so when it was last run.
-async fn billing<M: Model, E: Engine>(store: &Store<E>, record: &Record) -> Result<Option<Booked>, StoreError> {
+/// Record and version identify the fact; its time is the record's last run.
+async fn billing<M: Model, E: Engine>(
+    store: &Store<E>,
+    record: &Record,
+) -> Result<Option<FactOutcome>, StoreError> {
     let Some((aggregate, fact)) = M::billing(record) else { return Ok(None) };
-    told::<M, E>(store, &aggregate, billing_fact(record), billed_at(record), fact).await.map(Some)
+    record_fact::<M, E>(store, &aggregate, billing_fact(record), billed_at(record), fact).await.map(Some)
 }
 
-fn billed_at(record: &Record) -> Time {
+pub(crate) fn billed_at(record: &Record) -> Time {
     record.last_run_date.as_ref().unwrap_or(&record.billing_date).at()
 }
 
-fn billing_fact(record: &Record) -> EventId {
+pub(crate) fn billing_fact(record: &Record) -> EventId {
     format!("{}@{}", record.subscription_id, record.version).into()
 }
 
-async fn told<M: Model, E: Engine>(store: &Store<E>, aggregate: &str, id: EventId, at: Time, fact: M::Fact) -> Result<Booked, StoreError> {
-    let booked = tell::<M, E>(store, aggregate, &[Told { id, at, fact }]).await?;
-    booked.first().copied().ok_or_else(|| StoreError::Invalid(format!("{} {aggregate}: a fact was not booked", M::NAME)))
+pub(crate) async fn record_fact<M: Model, E: Engine>(
+    store: &Store<E>,
+    aggregate: &str,
+    id: EventId,
+    at: Time,
+    fact: M::Fact,
+) -> Result<FactOutcome, StoreError> {
+    let booked = record_facts::<M, E>(store, aggregate, &[Recorded { id, at, fact }]).await?;
+    booked
+        .first()
+        .copied()
+        .ok_or_else(|| StoreError::Invalid(format!("{} {aggregate}: a fact was not booked", M::NAME)))
 }
 
-/// The fate of what several models are told: it changed something as soon as it did so in one of them.
-fn joined(fate: Fate, booked: Option<Booked>) -> Fate {
-    match (fate, booked) {
-        (_, Some(Booked::Applied)) => Fate::Applied,
-        (Fate::Skipped, Some(Booked::Duplicate | Booked::Different)) => Fate::Duplicate,
-        (fate, _) => fate,
+/// Combines the outcomes of several models: applied if one of them applied it.
+fn joined(outcome: Outcome, booked: Option<FactOutcome>) -> Outcome {
+    match (outcome, booked) {
+        (_, Some(FactOutcome::Applied)) => Outcome::Applied,
+        (Outcome::Skipped, Some(FactOutcome::Duplicate | FactOutcome::ConflictingContent)) => {
+            Outcome::Duplicate
+        }
+        (outcome, _) => outcome,
     }
 }
 
@@ -261,7 +285,10 @@ mod tests {
 
     #[test]
     fn a_deployment_names_its_read_models() {
-        assert_eq!(ReadModels::parse("serenya, usage").unwrap().iter().collect::<Vec<_>>(), [ReadModel::Usage, ReadModel::Serenya]);
+        assert_eq!(
+            ReadModels::parse("serenya, usage").unwrap().iter().collect::<Vec<_>>(),
+            [ReadModel::Usage, ReadModel::Serenya]
+        );
         assert_eq!(ReadModels::parse("").unwrap().iter().count(), 0);
         assert_eq!(ReadModels::parse("none"), ReadModels::parse(""));
         let wrong = ReadModels::parse("usage,serena").unwrap_err();

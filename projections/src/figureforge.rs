@@ -1,10 +1,11 @@
-//! Seed 003: users, subscriptions, generation jobs, images, reports, plans and feature flags.
+//! Read model figureforge: users, subscriptions, generation jobs, images, reports, plans and feature flags.
 //!
-//! Each entity is an aggregate of its own, and has one row. Two things follow from changes of rows and not from facts alone: the tags' rows follow the
-//! images' ([`tags`]), and an image is told how its reports stand ([`moderation`]).
+//! Each entity is its own aggregate with one row. Two things follow from row changes, not from facts alone:
+//! the tags' rows follow the images' ([`tags`]), and an image receives the status of its reports
+//! ([`moderation`]).
 //!
-//! Nothing is ever lost by deleting: the row stays, with `deleted_at`, and leaves the indexes that list things for people. Which ones, each entity's file
-//! says. Only `image.purged` takes a row away.
+//! Deletes are soft: the row stays, with `deleted_at`, and leaves the listing indexes that its entity's file
+//! names. Only `image.purged` removes a row.
 
 pub mod flag;
 pub mod image;
@@ -17,86 +18,87 @@ pub mod report;
 pub mod subscription;
 pub mod tags;
 pub mod user;
-pub mod words;
+pub mod validation;
 
-mod kept;
-mod read;
 mod row;
+mod soft_delete;
+mod wire;
 
-use dues_events::stripe::{self, StripeEvent};
+use dues_events::entitlements::stripe;
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use dues_events::{Item, Record, UserId};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Latest, Model, Told};
+use crate::model::{Latest, Model, Recorded};
 use flag::FeatureFlag;
 use image::{ImageFact, ImageState};
 use job::{JobFact, JobState};
 use plan::Plan;
 use report::{ReportFact, ReportState};
 use row::TABLE;
-use subscription::Held;
+use subscription::UserSubscription;
 use user::User;
 
-pub use kept::{Kept, Said};
+pub use soft_delete::{Lifecycle, SoftDelete};
 
-/// The read model.
+/// The read model `figureforge`.
 #[derive(Debug)]
 pub struct Figureforge;
 
-/// What is told of an aggregate: a user, a subscription, a job, an image, a report, a plan or a flag.
+/// A fact about an aggregate: a user, a subscription, a job, an image, a report, a plan or a flag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// Of a user.
-    User(Said<User>),
-    /// Of a subscription.
-    Subscription(Box<Held>),
-    /// Of a job.
+    /// About a user.
+    User(Lifecycle<User>),
+    /// About a subscription.
+    Subscription(Box<UserSubscription>),
+    /// About a job.
     Job(JobFact),
-    /// Of an image.
+    /// About an image.
     Image(ImageFact),
-    /// Of a report.
+    /// About a report.
     Report(ReportFact),
-    /// Of a plan.
-    Plan(Said<Plan>),
-    /// Of a feature flag.
-    Flag(Said<FeatureFlag>),
+    /// About a plan.
+    Plan(Lifecycle<Plan>),
+    /// About a feature flag.
+    Flag(Lifecycle<FeatureFlag>),
 }
 
-/// What an aggregate's facts come to. All but one part of it say nothing.
+/// The merged facts of an aggregate. All parts but one are empty.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
     #[serde(skip_serializing_if = "is_nothing")]
-    user: Kept<User>,
+    user: SoftDelete<User>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    subscription: Option<Latest<Held>>,
+    subscription: Option<Latest<UserSubscription>>,
     #[serde(skip_serializing_if = "is_nothing")]
     job: JobState,
     #[serde(skip_serializing_if = "is_nothing")]
     image: ImageState,
-    /// The report, if it is one.
+    /// State of a report; empty for other aggregates.
     #[serde(skip_serializing_if = "is_nothing")]
     pub report: ReportState,
     #[serde(skip_serializing_if = "is_nothing")]
-    plan: Kept<Plan>,
+    plan: SoftDelete<Plan>,
     #[serde(skip_serializing_if = "is_nothing")]
-    flag: Kept<FeatureFlag>,
+    flag: SoftDelete<FeatureFlag>,
 }
 
 fn is_nothing<T: Default + PartialEq>(part: &T) -> bool {
     *part == T::default()
 }
 
-/// The aggregate of an image.
+/// The aggregate name of an image.
 #[must_use]
 pub fn image_aggregate(image: &str) -> String {
     format!("image:{image}")
 }
 
-/// The aggregate of a report. Neither id has a slash.
+/// The aggregate name of a report. Neither id contains a slash.
 #[must_use]
 pub fn report_aggregate(image: &str, report: &str) -> String {
     format!("report:{image}/{report}")
@@ -108,13 +110,13 @@ impl Model for Figureforge {
     type State = State;
 
     fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
-        read::read(event)
+        wire::read(event)
     }
 
     fn stripe(user: &UserId, event: &StripeEvent) -> Option<(String, Fact)> {
         match &event.fact {
             stripe::Fact::Subscription(subscription) => {
-                let held = Held { user: user.clone(), subscription: subscription.clone() };
+                let held = UserSubscription { user: user.clone(), subscription: subscription.clone() };
                 Some((format!("sub:{}", subscription.id), Fact::Subscription(Box::new(held))))
             }
             stripe::Fact::InvoicePaid(_)
@@ -127,12 +129,12 @@ impl Model for Figureforge {
         }
     }
 
-    /// Dues by ACH are nothing that figureforge sells.
+    /// figureforge has no dues by ACH.
     fn billing(_record: &Record) -> Option<(String, Fact)> {
         None
     }
 
-    fn merge(state: &mut State, told: &Told<Fact>) {
+    fn merge(state: &mut State, told: &Recorded<Fact>) {
         match &told.fact {
             Fact::User(said) => keep(&mut state.user, told, said, |user| user.created_at),
             Fact::Subscription(held) => subscription::merge(&mut state.subscription, told, held),
@@ -159,10 +161,15 @@ impl Model for Figureforge {
     }
 }
 
-fn keep<T: Clone>(kept: &mut Kept<T>, told: &Told<Fact>, said: &Said<T>, made: impl Fn(&T) -> Option<words::Second>) {
+fn keep<T: Clone>(
+    kept: &mut SoftDelete<T>,
+    told: &Recorded<Fact>,
+    said: &Lifecycle<T>,
+    made: impl Fn(&T) -> Option<validation::EpochSecond>,
+) {
     match said {
-        Said::Saved(value) => kept.save(told, made(value), value.clone()),
-        Said::Deleted => kept.set_gone(told, true),
-        Said::Restored => kept.set_gone(told, false),
+        Lifecycle::Saved(value) => kept.save(told, made(value), value.clone()),
+        Lifecycle::Deleted => kept.set_gone(told, true),
+        Lifecycle::Restored => kept.set_gone(told, false),
     }
 }

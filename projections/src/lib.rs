@@ -1,16 +1,13 @@
-//! Read models: what is told from the billing records, one small file each. Pure: a view, its key, its fold.
+//! Read models, one small file each: a view, its key, its fold. Pure.
 //!
-//! The first one is the record itself: folding a record's history gives its primary row, and a test says so.
+//! The first one is the billing record: folding a record's history gives its primary row, and a test proves
+//! it.
 
-pub mod access;
-pub mod billing_record;
-pub mod dues;
-pub mod entitlement;
-pub mod feed;
+pub mod billing;
+pub mod collections;
+pub mod entitlements;
 pub mod figureforge;
 pub mod model;
-pub mod return_rates;
 pub mod serenya;
-pub mod standing;
-pub mod story;
+pub mod timeline;
 pub mod usage;

@@ -1,11 +1,11 @@
-//! Seed 004: a user's profile with everything embedded, payments, jobs, and the configuration.
+//! Read model serenya: user profiles with everything embedded, payments, document jobs and configuration.
 //!
 //! | aggregate | its facts | its rows |
 //! |---|---|---|
-//! | `user:{id}` | what the profile embeds | `USER#{id}`/`PROFILE`, and a pointer for each of email and external id |
+//! | `user:{id}` | what the profile embeds | `USER#{id}`/`PROFILE`, pointers from email and external id |
 //! | `session:{user}:{id}` | started, accessed, ended | none: the profile follows it |
-//! | `payment:{user}:{id}` | what invoices, payment intents, checkouts, settlements and refunds say of one payment | `USER#{id}`/`PAYMENT#{date}#{id}` |
-//! | `document:{user}:{file}` | objects of S3 | `USER#{id}`/`JOB#{file}` |
+//! | `payment:{user}:{id}` | reports by Stripe, billing and apps | `USER#{id}`/`PAYMENT#{date}#{id}` |
+//! | `document:{user}:{file}` | S3 objects | `USER#{id}`/`JOB#{file}` |
 //! | `config:{key}:{version}` | the configuration | `SYSTEM#CONFIG`/`{KEY}#{version}` |
 
 pub mod chat;
@@ -15,7 +15,6 @@ pub mod profile;
 pub mod tiers;
 
 mod biometric;
-
 mod payment;
 mod rows;
 mod session;
@@ -24,60 +23,60 @@ mod subscription;
 mod usage;
 mod wire;
 
-use dues_events::stripe::StripeEvent;
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use dues_events::{Item, Record, UserId};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Model, Told};
+use crate::model::{Model, Recorded};
 pub use config::Saved;
 pub use payment::Payment;
 pub use profile::{Profile, ProfileFact, email_key, external_key};
 pub use session::{Session, SessionFact};
 pub use subscription::Subscription;
-pub use usage::{DOCUMENT_PROCESSING, MOST_COUNTED, Usage};
+pub use usage::{DOCUMENT_PROCESSING, MAX_COUNTED, Usage};
 pub use wire::{RAW_TOKENS, raw_token, remove_tokens};
 
-/// The table.
+/// The table of this read model.
 pub const TABLE: &str = "serenya";
 
-/// The read model.
+/// The read model `serenya`.
 #[derive(Debug)]
 pub struct Serenya;
 
-/// What is told of an aggregate. Payments and documents are told parts, which are joined: what each of them knows stays.
+/// A fact about an aggregate. Payments and documents arrive in parts, which are merged: each part is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// Of a profile.
+    /// About a user's profile.
     Profile(ProfileFact),
-    /// Of a session.
+    /// About a session.
     Session(SessionFact),
-    /// Of a payment.
+    /// About a payment.
     Payment(Box<Payment>),
-    /// Of a document.
+    /// About a document.
     Document(document::Document),
-    /// Of the configuration.
+    /// About a version of the configuration.
     Config(config::Saved),
 }
 
-/// What an aggregate's facts come to: each aggregate has one of these parts.
+/// The merged facts of an aggregate. Each aggregate uses one of these parts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Of `user:{id}`.
+    /// State of `user:{id}`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub profile: Box<Profile>,
-    /// Of `session:{user}:{id}`.
+    /// State of `session:{user}:{id}`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub session: Session,
-    /// Of `payment:{user}:{id}`.
+    /// State of `payment:{user}:{id}`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub payment: Box<Payment>,
-    /// Of `document:{user}:{file}`.
+    /// State of `document:{user}:{file}`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub document: document::Document,
-    /// Of `config:{key}:{version}`.
+    /// State of `config:{key}:{version}`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub config: config::Config,
 }
@@ -103,7 +102,7 @@ impl Model for Serenya {
         sources::billing(record)
     }
 
-    fn merge(state: &mut State, told: &Told<Fact>) {
+    fn merge(state: &mut State, told: &Recorded<Fact>) {
         match &told.fact {
             Fact::Profile(fact) => state.profile.merge(told, fact),
             Fact::Session(fact) => state.session.merge(told, fact),
@@ -124,7 +123,7 @@ impl Model for Serenya {
         rows.into_iter().map(|row| (TABLE, row)).collect()
     }
 
-    fn follows(aggregate: &str, version: u64, state: &State) -> Vec<(String, Told<Fact>)> {
+    fn follows(aggregate: &str, version: u64, state: &State) -> Vec<(String, Recorded<Fact>)> {
         match aggregate.split_once(':') {
             Some(("session", _)) => state.session.follows(version).into_iter().collect(),
             Some(("payment", _)) => state.payment.follows(version),
@@ -133,13 +132,14 @@ impl Model for Serenya {
     }
 }
 
-/// The aggregate of a user's profile.
+/// The aggregate name of a user's profile.
 #[must_use]
 pub fn user_aggregate(user: &str) -> String {
     format!("user:{user}")
 }
 
-/// The aggregate of something of a user's. A colon in the user's id is written in another way, so that no two things have one name.
+/// The aggregate name of an entity that belongs to a user. `%` and `:` in the user's id are escaped, so that
+/// names are unique.
 #[must_use]
 pub fn aggregate_of(kind: &str, user: &str, id: &str) -> String {
     format!("{kind}:{}:{id}", user.replace('%', "%25").replace(':', "%3A"))

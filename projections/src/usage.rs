@@ -1,22 +1,22 @@
-//! Seed 002: the plans that users have, from Stripe's subscriptions and from dues by ACH. How much of them was used is counted, not folded: see
-//! [`dues_events::usage`].
+//! Usage: the plans of users, from Stripe's subscriptions and from dues by ACH. Use is counted, not folded:
+//! see [`dues_events::usage`].
 //!
-//! A fact names the tier as it came, and the plan that the deployment's configuration made of it when it was told. So the journal alone gives the
-//! rows again, whatever the configuration says by then.
+//! A fact holds the tier as received, and the plan that the deployment's configuration gave it when the fact
+//! was recorded. So a rebuild needs only the journal, whatever the configuration says by then.
 
-mod dues;
+mod dues_plan;
 mod plans;
 
-use dues_events::stripe::{Fact as StripeFact, StripeEvent, Subscription, SubscriptionStatus};
+use dues_events::entitlements::stripe::{Fact as StripeFact, StripeEvent, Subscription, SubscriptionStatus};
 use dues_events::usage::{CREATED_AT, PLAN_ID, STATUS, UPDATED_AT};
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
-use dues_events::{GoTime, Item, Record, Time, UserId, attr};
+use dues_events::{GoTime, Item, Record, Time, UserId, attributes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::model::{Latest, Model, Told};
-pub use dues::{Dues, DuesStanding};
+use crate::model::{Latest, Model, Recorded};
+pub use dues_plan::{Dues, DuesPlanState};
 pub use plans::{Plans, UnknownPlan};
 
 /// The table of the rows.
@@ -26,47 +26,49 @@ const TABLE: &str = "f1-user-subscriptions";
 #[derive(Debug)]
 pub struct Usage;
 
-/// What is told of an aggregate: a user.
+/// A fact about an aggregate: a user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// How a subscription at Stripe stands.
+    /// The state of a subscription at Stripe.
     Stripe(Subscribed),
-    /// How a billing record of dues by ACH stands.
+    /// The state of a billing record of dues by ACH.
     Dues(Dues),
 }
 
-/// A subscription at Stripe, and the plan that its tier stands for.
+/// A subscription at Stripe, and the plan of its tier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subscribed {
     /// The subscription.
     pub subscription: Subscription,
-    /// The plan; until the configuration was asked, the tier itself.
+    /// The plan; before [`Fact::with_plan`], the tier itself.
     pub plan: Box<str>,
 }
 
 impl Fact {
-    /// The same, with the plan that the configuration gives its tier.
+    /// Replaces the tier with the plan that the configuration maps it to.
     ///
     /// # Errors
-    /// [`UnknownPlan`] when it gives none.
-    pub fn planned(self, plans: &Plans) -> Result<Self, UnknownPlan> {
+    /// [`UnknownPlan`] when the configuration has none.
+    pub fn with_plan(self, plans: &Plans) -> Result<Self, UnknownPlan> {
         Ok(match self {
-            Self::Stripe(subscribed) => Self::Stripe(Subscribed { plan: plans.of_tier(&subscribed.plan)?.into(), ..subscribed }),
+            Self::Stripe(subscribed) => {
+                Self::Stripe(Subscribed { plan: plans.of_tier(&subscribed.plan)?.into(), ..subscribed })
+            }
             Self::Dues(dues) => Self::Dues(Dues { plan: plans.of_tier(&dues.plan)?.into(), ..dues }),
         })
     }
 }
 
-/// What a user's facts come to.
+/// What a user's facts merge into.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Each subscription at Stripe, as its latest event says.
+    /// Each subscription at Stripe, as of its latest event.
     #[serde(default)]
     stripe: BTreeMap<String, Latest<Subscribed>>,
     /// The newest billing records.
     #[serde(default)]
-    dues: dues::Records,
+    dues: dues_plan::Records,
 }
 
 impl Model for Usage {
@@ -97,12 +99,14 @@ impl Model for Usage {
         Dues::of(record).map(|dues| (record.user_id.to_string(), Fact::Dues(dues)))
     }
 
-    fn merge(state: &mut State, told: &Told<Fact>) {
+    fn merge(state: &mut State, told: &Recorded<Fact>) {
         match &told.fact {
             Fact::Stripe(subscribed) => {
                 let id = subscribed.subscription.id.to_string();
                 let mut place = state.stripe.remove(&id);
-                Latest::put_ranked(&mut place, told, subscribed.clone(), |subscribed| subscribed.subscription.rank());
+                Latest::update_ranked(&mut place, told, subscribed.clone(), |subscribed| {
+                    subscribed.subscription.rank()
+                });
                 state.stripe.extend(place.map(|latest| (id, latest)));
             }
             Fact::Dues(dues) => state.dues.tell(told.at, dues),
@@ -118,7 +122,7 @@ impl Model for Usage {
 
 fn stripe_row(user: &str, latest: &Latest<Subscribed>) -> Item {
     let Subscribed { subscription, plan } = &latest.value;
-    // Stripe deletes a subscription in whatever status it was.
+    // Stripe deletes a subscription in whatever status it has.
     let status = if subscription.ended { SubscriptionStatus::Canceled } else { subscription.status };
     let mut item = row(user, subscription.id.as_str(), plan, status.as_str());
     item.set_text("stripe_subscription_id", subscription.id.as_str());
@@ -132,8 +136,8 @@ fn stripe_row(user: &str, latest: &Latest<Subscribed>) -> Item {
 
 fn row(user: &str, id: &str, plan: &str, status: &str) -> Item {
     let mut item = Item::new();
-    item.set_text(attr::USER_ID, user);
-    item.set_text(attr::SUBSCRIPTION_ID, id);
+    item.set_text(attributes::USER_ID, user);
+    item.set_text(attributes::SUBSCRIPTION_ID, id);
     item.set_text(PLAN_ID, plan);
     item.set_text(STATUS, status);
     item

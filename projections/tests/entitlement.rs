@@ -1,29 +1,39 @@
-//! What Stripe's events come to: every rule, and that neither order nor repeats matter.
+//! Entitlements from Stripe events: every rule, and independence of order and repetition.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::record::Provider;
-use dues_events::stripe::{
-    Amount, BillingReason, ChargeRefunded, Checkout, CheckoutMode, CheckoutState, Dispute, DisputeState, Fact, Invoice, PaymentIntent,
-    Period, Purchase, Refund, RefundStatus, StripeEvent, Subscription, SubscriptionStatus,
+use dues_events::billing::record::Provider;
+use dues_events::entitlements::stripe::{
+    Amount, BillingReason, ChargeRefunded, Checkout, CheckoutMode, CheckoutState, Dispute, DisputeState,
+    Fact, Invoice, PaymentIntent, Period, Purchase, Refund, RefundStatus, StripeEvent, Subscription,
+    SubscriptionStatus,
 };
-use dues_events::tier::PlanTier;
-use dues_events::{Money, Stamp, Time};
-use dues_projections::entitlement::{self, Entitlement};
+use dues_events::entitlements::tier::PlanTier;
+use dues_events::{IdempotencyToken, Money, Time};
+use dues_projections::entitlements::stripe;
+use dues_projections::entitlements::stripe::Entitlement;
 use proptest::prelude::*;
 
 fn at(second: i64) -> Time {
     Time::from_timestamp(1_770_000_000 + second, 0).unwrap()
 }
 
-/// As of the first second, when a pass has brought its first month's credits.
+/// Folds as of the first second, when a pass has granted its first month's credits.
 fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>) -> Entitlement {
-    entitlement::fold(events, at(0))
+    stripe::fold(events, at(0))
 }
 
 fn event(id: &str, second: i64, fact: Fact) -> StripeEvent {
     let id = id.into();
-    StripeEvent { stamp: Stamp::new(&id, &[]), id, created: at(second), livemode: false, api_version: None, source: "test", fact }
+    StripeEvent {
+        token: IdempotencyToken::new(&id, &[]),
+        id,
+        created: at(second),
+        livemode: false,
+        api_version: None,
+        source: "test",
+        fact,
+    }
 }
 
 fn dollars(cents: u32) -> Amount {
@@ -60,7 +70,11 @@ fn invoice(id: &str, second: i64, n: i64) -> StripeEvent {
         user: Some("u-1".into()),
         provider: None,
         tier: None,
-        billing_reason: Some(if n == 0 { BillingReason::SubscriptionCreate } else { BillingReason::SubscriptionCycle }),
+        billing_reason: Some(if n == 0 {
+            BillingReason::SubscriptionCreate
+        } else {
+            BillingReason::SubscriptionCycle
+        }),
         amount_paid: dollars(1500),
         amount_due: dollars(1500),
         period: Some(period(n)),
@@ -70,7 +84,7 @@ fn invoice(id: &str, second: i64, n: i64) -> StripeEvent {
     event(id, second, fact)
 }
 
-/// The payment of an invoice; since 2025 it is the one that names the other.
+/// The payment intent of an invoice; since 2025 the intent names the invoice.
 fn payment(id: &str, second: i64, n: i64) -> StripeEvent {
     let fact = Fact::PaymentIntent(PaymentIntent {
         id: format!("pi_{n}").into(),
@@ -113,8 +127,13 @@ fn refund(id: &str, second: i64, payment: &str, cents: u32, status: RefundStatus
 }
 
 fn dispute(id: &str, second: i64, payment: &str, state: DisputeState) -> StripeEvent {
-    let fact =
-        Fact::Dispute(Dispute { id: "dp_1".into(), charge: None, payment_intent: Some(payment.into()), amount: dollars(1500), state });
+    let fact = Fact::Dispute(Dispute {
+        id: "dp_1".into(),
+        charge: None,
+        payment_intent: Some(payment.into()),
+        amount: dollars(1500),
+        state,
+    });
     event(id, second, fact)
 }
 
@@ -154,10 +173,19 @@ fn a_period_brings_its_credits_once() {
     let sage = subscription("e-1", 0, "SAGE", SubscriptionStatus::Active, 0);
     let twice = [sage.clone(), invoice("e-2", 1, 0), invoice("e-3", 1, 0)];
     let folded = fold(&twice);
-    assert_eq!((credits(&folded), folded.grants.len()), (15, 1), "invoice.paid and invoice.payment_succeeded");
-    let year: Vec<StripeEvent> = (0..12).map(|n| invoice(&format!("e-{n}"), 12 * MONTH, n)).chain([sage]).collect();
+    assert_eq!(
+        (credits(&folded), folded.grants.len()),
+        (15, 1),
+        "invoice.paid and invoice.payment_succeeded"
+    );
+    let year: Vec<StripeEvent> =
+        (0..12).map(|n| invoice(&format!("e-{n}"), 12 * MONTH, n)).chain([sage]).collect();
     let folded = fold(&year);
-    assert_eq!((credits(&folded), folded.grants.len()), (180, 12), "a year of missed webhooks, each month once");
+    assert_eq!(
+        (credits(&folded), folded.grants.len()),
+        (180, 12),
+        "a year of missed webhooks, each month once"
+    );
 }
 
 #[test]
@@ -179,35 +207,60 @@ fn an_invoice_for_something_else_brings_none() {
         a.billing_reason = Some(BillingReason::SubscriptionUpdate);
         b.amount_paid = dollars(0);
     }
-    assert_eq!(credits(&fold(&[subscription("e-0", 0, "SAGE", SubscriptionStatus::Active, 0), by_hand, free])), 0);
+    assert_eq!(
+        credits(&fold(&[subscription("e-0", 0, "SAGE", SubscriptionStatus::Active, 0), by_hand, free])),
+        0
+    );
 }
 
 #[test]
 fn top_ups_and_passes_wait_for_the_money() {
-    for (state, tier, passes) in [(CheckoutState::Pending, 0, 0), (CheckoutState::Failed, 0, 0), (CheckoutState::Paid, 10, 1)] {
+    for (state, tier, passes) in
+        [(CheckoutState::Pending, 0, 0), (CheckoutState::Failed, 0, 0), (CheckoutState::Paid, 10, 1)]
+    {
         assert_eq!(credits(&fold(&[bought("e-1", 0, Purchase::Credits, 500, state)])), tier);
         assert_eq!(fold(&[bought("e-1", 0, Purchase::FoundingMember, 19900, state)]).passes.len(), passes);
     }
-    let later =
-        [bought("e-2", 9, Purchase::Credits, 1000, CheckoutState::Paid), bought("e-1", 0, Purchase::Credits, 1000, CheckoutState::Pending)];
+    let later = [
+        bought("e-2", 9, Purchase::Credits, 1000, CheckoutState::Paid),
+        bought("e-1", 0, Purchase::Credits, 1000, CheckoutState::Pending),
+    ];
     assert_eq!(credits(&fold(&later)), 20);
 }
 
 #[test]
 fn what_went_back_takes_back_what_it_granted() {
     let journeyman = subscription("e-1", 0, "JOURNEYMAN", SubscriptionStatus::Active, 1);
-    let paid = [journeyman, invoice("e-2", 1, 0), payment("e-3", 1, 0), invoice("e-4", 2, 1), payment("e-5", 2, 1)];
+    let paid =
+        [journeyman, invoice("e-2", 1, 0), payment("e-3", 1, 0), invoice("e-4", 2, 1), payment("e-5", 2, 1)];
     let and = |more: &[StripeEvent]| fold(paid.iter().chain(more));
     assert_eq!(credits(&and(&[])), 10);
     let taken = and(&[refund("e-6", 9, "pi_0", 1500, RefundStatus::Succeeded)]);
     assert_eq!(credits(&taken), 5, "of that month only");
-    let causes: Vec<&str> = taken.grants.values().filter_map(|grant| grant.taken_back_by.as_deref()).collect();
+    let causes: Vec<&str> =
+        taken.grants.values().filter_map(|grant| grant.taken_back_by.as_deref()).collect();
     assert_eq!(causes, ["re_pi_0"], "and it says why");
-    assert_eq!(credits(&and(&[refund("e-6", 9, "pi_0", 1500, RefundStatus::Pending)])), 10, "not before it is through");
-    assert_eq!(credits(&and(&[refund("e-6", 9, "pi_0", 700, RefundStatus::Succeeded)])), 10, "a part of the price");
-    let failed = [refund("e-6", 9, "pi_0", 1500, RefundStatus::Succeeded), refund("e-7", 10, "pi_0", 1500, RefundStatus::Failed)];
+    assert_eq!(
+        credits(&and(&[refund("e-6", 9, "pi_0", 1500, RefundStatus::Pending)])),
+        10,
+        "not before it is through"
+    );
+    assert_eq!(
+        credits(&and(&[refund("e-6", 9, "pi_0", 700, RefundStatus::Succeeded)])),
+        10,
+        "a part of the price"
+    );
+    let failed = [
+        refund("e-6", 9, "pi_0", 1500, RefundStatus::Succeeded),
+        refund("e-7", 10, "pi_0", 1500, RefundStatus::Failed),
+    ];
     assert_eq!(credits(&and(&failed)), 10, "the bank sent the refund back");
-    for (state, stands) in [(DisputeState::Open, 10), (DisputeState::Lost, 5), (DisputeState::Won, 10), (DisputeState::Reinstated, 10)] {
+    for (state, stands) in [
+        (DisputeState::Open, 10),
+        (DisputeState::Lost, 5),
+        (DisputeState::Won, 10),
+        (DisputeState::Reinstated, 10),
+    ] {
         let opened = dispute("e-6", 9, "pi_1", DisputeState::Open);
         assert_eq!(credits(&and(&[dispute("e-7", 10, "pi_1", state), opened])), stands, "{state:?}");
     }
@@ -236,7 +289,7 @@ fn a_part_of_a_top_up_that_goes_back_takes_its_part() {
     assert_eq!(credits(&fold(&[bought, refund("e-2", 5, "pi_buy", 500, RefundStatus::Succeeded)])), 30);
 }
 
-/// A life in Stripe's events: everything above, with ties in time.
+/// A full history of Stripe events: all of the above, with equal timestamps.
 fn life() -> Vec<StripeEvent> {
     let mut events = vec![
         subscription("e-01", 0, "JOURNEYMAN", SubscriptionStatus::Incomplete, 0),

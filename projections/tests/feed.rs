@@ -1,9 +1,11 @@
-//! What others are told of a change, as a table of cases.
+//! The events published for a change, as a table of cases.
 
 #![allow(clippy::unwrap_used)]
 
 use dues_events::{EventId, Item, Movement, MovementKind, Time, UserId, Value};
-use dues_projections::feed::{Told, billing, core};
+use dues_projections::billing::feed::{
+    Publications, billing_publications as billing, core_publications as core,
+};
 use serde_json::{Value as Json, json};
 
 fn t(text: &str) -> Time {
@@ -14,7 +16,7 @@ fn item(attributes: &[(&str, &str)]) -> Item {
     attributes.iter().map(|(name, value)| ((*name).to_owned().into(), Value::text(*value))).collect()
 }
 
-/// A billing record in that status, with that tag, at that version.
+/// A billing record with this status, tag and version.
 fn record(status: &str, tag: &str, version: u64) -> Item {
     let mut row = item(&[
         ("user_id", "u-1"),
@@ -43,7 +45,7 @@ fn record(status: &str, tag: &str, version: u64) -> Item {
     row
 }
 
-fn body(told: &Told) -> Json {
+fn body(told: &Publications) -> Json {
     serde_json::from_slice(&told.update.as_ref().unwrap().data).unwrap()
 }
 
@@ -52,11 +54,26 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
     /// Before, after → the event on the stream, the statuses on the bus.
     type Case = (Option<Item>, Option<Item>, Option<&'static str>, Option<(Json, &'static str)>);
     let cases: [Case; 13] = [
-        (None, Some(record("SCHEDULED", "", 1)), Some("subscription-updated"), Some((json!(null), "SCHEDULED"))),
-        (None, Some(record("SCHEDULED", "user-reactivated", 1)), Some("user-reactivated"), Some((json!(null), "SCHEDULED"))),
+        (
+            None,
+            Some(record("SCHEDULED", "", 1)),
+            Some("subscription-updated"),
+            Some((json!(null), "SCHEDULED")),
+        ),
+        (
+            None,
+            Some(record("SCHEDULED", "user-reactivated", 1)),
+            Some("user-reactivated"),
+            Some((json!(null), "SCHEDULED")),
+        ),
         // A row of an older writer.
-        (None, Some(record("SCHEDULED", "", 0)), Some("subscription-updated"), Some((json!(null), "SCHEDULED"))),
-        // A record that arrives at another due date is not new.
+        (
+            None,
+            Some(record("SCHEDULED", "", 0)),
+            Some("subscription-updated"),
+            Some((json!(null), "SCHEDULED")),
+        ),
+        // A record moved to another due date is not new.
         (None, Some(record("SCHEDULED", "", 4)), Some("subscription-updated"), None),
         (
             Some(record("SCHEDULED", "", 1)),
@@ -64,7 +81,12 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
             Some("subscription-updated"),
             Some((json!("SCHEDULED"), "ACHSENT")),
         ),
-        (Some(record("ACHSENT", "", 2)), Some(record("ERROR", "", 3)), Some("subscription-updated"), Some((json!("ACHSENT"), "ERROR"))),
+        (
+            Some(record("ACHSENT", "", 2)),
+            Some(record("ERROR", "", 3)),
+            Some("subscription-updated"),
+            Some((json!("ACHSENT"), "ERROR")),
+        ),
         (Some(record("ERROR", "", 3)), Some(record("ERROR", "", 4)), Some("subscription-updated"), None),
         (
             Some(record("PAUSED", "", 3)),
@@ -72,11 +94,31 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
             Some("pause-resume"),
             Some((json!("PAUSED"), "SCHEDULED")),
         ),
-        (Some(record("PAUSED", "", 3)), Some(record("PAUSED", "pause-pending-resume", 4)), Some("pause-pending-resume"), None),
-        // A tag that was there before describes the update before.
-        (Some(record("PAUSED", "pause-resume", 3)), Some(record("PAUSED", "pause-resume", 4)), Some("subscription-updated"), None),
-        (Some(record("PAUSED", "pause-resume", 3)), Some(record("PAUSED", "pause-skipped", 4)), Some("pause-skipped"), None),
-        (Some(record("PAUSED", "another-writers", 3)), Some(record("PAUSED", "", 4)), Some("subscription-updated"), None),
+        (
+            Some(record("PAUSED", "", 3)),
+            Some(record("PAUSED", "pause-pending-resume", 4)),
+            Some("pause-pending-resume"),
+            None,
+        ),
+        // An unchanged tag describes the previous update.
+        (
+            Some(record("PAUSED", "pause-resume", 3)),
+            Some(record("PAUSED", "pause-resume", 4)),
+            Some("subscription-updated"),
+            None,
+        ),
+        (
+            Some(record("PAUSED", "pause-resume", 3)),
+            Some(record("PAUSED", "pause-skipped", 4)),
+            Some("pause-skipped"),
+            None,
+        ),
+        (
+            Some(record("PAUSED", "another-writers", 3)),
+            Some(record("PAUSED", "", 4)),
+            Some("subscription-updated"),
+            None,
+        ),
         (Some(record("SCHEDULED", "", 3)), None, None, None),
     ];
     for (n, (old, new, event, statuses)) in cases.iter().enumerate() {
@@ -87,20 +129,33 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
         };
         let told = told.unwrap();
         let (update, body) = (told.update.clone().unwrap(), body(&told));
-        assert_eq!((update.key.as_str(), told.user.as_str(), &body["event"]), ("u-1", "u-1", &json!(event)), "case {n}");
+        assert_eq!(
+            (update.key.as_str(), told.user.as_str(), &body["event"]),
+            ("u-1", "u-1", &json!(event)),
+            "case {n}"
+        );
         assert_eq!(
             (&body["id"], &body["user_id"], &body["subscription_id"]),
             (&json!(update.id), &json!("u-1"), &json!("s-1")),
             "case {n}"
         );
-        let said =
-            told.message.as_ref().map(|message| (message.detail["old_status"].clone(), message.detail["new_status"].as_str().unwrap()));
+        let said = told.message.as_ref().map(|message| {
+            (message.detail["old_status"].clone(), message.detail["new_status"].as_str().unwrap())
+        });
         assert_eq!(said, *statuses, "case {n}");
         if let Some(message) = &told.message {
-            assert_eq!((message.detail_type, message.at), ("SubscriptionStatusChanged", Some(t("2026-02-02T08:00:00Z"))), "case {n}");
+            assert_eq!(
+                (message.detail_type, message.at),
+                ("SubscriptionStatusChanged", Some(t("2026-02-02T08:00:00Z"))),
+                "case {n}"
+            );
             assert_ne!(message.id, update.id, "case {n}: two messages");
         }
-        assert_eq!(billing(old.as_ref(), new.as_ref()).unwrap().unwrap(), told, "case {n}: the same bytes every time");
+        assert_eq!(
+            billing(old.as_ref(), new.as_ref()).unwrap().unwrap(),
+            told,
+            "case {n}: the same bytes every time"
+        );
     }
 }
 
@@ -147,7 +202,8 @@ fn a_record_that_cannot_be_read_names_the_attribute_and_an_old_image_that_cannot
 }
 
 fn profile(tier: Option<&str>, updated: &str) -> Item {
-    let mut row = item(&[("PK", "USER#u-1"), ("SK", "PROFILE#u-1"), ("displayName", "Ada"), ("updatedAt", updated)]);
+    let mut row =
+        item(&[("PK", "USER#u-1"), ("SK", "PROFILE#u-1"), ("displayName", "Ada"), ("updatedAt", updated)]);
     if let Some(tier) = tier {
         row.set_text("tier", tier);
     }
@@ -171,21 +227,31 @@ fn a_tier_is_told_when_it_is_another() {
     ];
     for (n, (old, new, tiers)) in cases.iter().enumerate() {
         let message = core(old.as_ref(), new.as_ref()).unwrap().and_then(|told| told.message);
-        let said =
-            message.as_ref().map(|message| (message.detail["old_tier"].as_str().unwrap(), message.detail["new_tier"].as_str().unwrap()));
+        let said = message.as_ref().map(|message| {
+            (message.detail["old_tier"].as_str().unwrap(), message.detail["new_tier"].as_str().unwrap())
+        });
         assert_eq!(said, *tiers, "case {n}");
         if let Some(message) = &message {
-            let expected =
-                json!({"id": message.id, "user_id": "u-1", "old_tier": said.unwrap().0, "new_tier": said.unwrap().1, "occurred_at": at});
-            assert_eq!((message.detail_type, &message.detail, message.at), ("TierChanged", &expected, Some(t(at))), "case {n}");
+            let expected = json!({"id": message.id, "user_id": "u-1", "old_tier": said.unwrap().0, "new_tier": said.unwrap().1, "occurred_at": at});
+            assert_eq!(
+                (message.detail_type, &message.detail, message.at),
+                ("TierChanged", &expected, Some(t(at))),
+                "case {n}"
+            );
         }
     }
     let error = core(None, Some(&profile(Some("sage"), at))).unwrap_err().to_string();
     assert_eq!(error, r#"tier of row USER#u-1/PROFILE#u-1: "sage" is not a tier"#);
     let mut strange = profile(Some("SAGE"), at);
     strange.set_text("provider", "carrier pigeon");
-    assert_eq!(core(Some(&profile(Some("SAGE"), at)), Some(&strange)).unwrap(), None, "what is not ours is not looked at");
-    let timeless = core(None, Some(&item(&[("PK", "USER#u-1"), ("SK", "PROFILE#u-1"), ("tier", "SAGE")]))).unwrap().unwrap();
+    assert_eq!(
+        core(Some(&profile(Some("SAGE"), at)), Some(&strange)).unwrap(),
+        None,
+        "what is not ours is not looked at"
+    );
+    let timeless = core(None, Some(&item(&[("PK", "USER#u-1"), ("SK", "PROFILE#u-1"), ("tier", "SAGE")])))
+        .unwrap()
+        .unwrap();
     assert_eq!(timeless.message.unwrap().at, None, "another service may not say when");
 }
 
@@ -205,7 +271,11 @@ fn credits_that_come_in_are_told_once_and_no_other_movement_is() {
     for movement in &movements {
         let row = movement.to_item(&user);
         let message = core(None, Some(&row)).unwrap().and_then(|told| told.message);
-        assert_eq!(message.is_some(), matches!(movement.kind, MovementKind::Grant | MovementKind::TopUp), "{movement:?}");
+        assert_eq!(
+            message.is_some(),
+            matches!(movement.kind, MovementKind::Grant | MovementKind::TopUp),
+            "{movement:?}"
+        );
         told.extend(message);
         let mut touched = row.clone();
         touched.set_text("note", "seen");
@@ -220,9 +290,12 @@ fn credits_that_come_in_are_told_once_and_no_other_movement_is() {
 
 #[test]
 fn other_rows_of_a_user_tell_nothing() {
-    for (partition, sort) in
-        [("USER#u-1", "CREDITS#BALANCE"), ("USER#u-1", "SUBSCRIPTION#ACTIVE"), ("GUILD#1", "PROFILE#u-1"), ("USER#", "PROFILE#")]
-    {
+    for (partition, sort) in [
+        ("USER#u-1", "CREDITS#BALANCE"),
+        ("USER#u-1", "SUBSCRIPTION#ACTIVE"),
+        ("GUILD#1", "PROFILE#u-1"),
+        ("USER#", "PROFILE#"),
+    ] {
         let row = item(&[("PK", partition), ("SK", sort), ("tier", "SAGE"), ("type", "Credits")]);
         assert_eq!(core(None, Some(&row)).unwrap(), None, "{partition} {sort}");
     }

@@ -1,15 +1,16 @@
-//! What the facts of figureforge come to: every rule, and that neither order nor repeats matter.
+//! Read model `figureforge`: every rule, and independence of order and repetition.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::stripe::{self, Period, StripeEvent, Subscription, SubscriptionStatus};
+use dues_events::entitlements::stripe;
+use dues_events::entitlements::stripe::{Period, StripeEvent, Subscription, SubscriptionStatus};
 use dues_events::wire::app_events::decode;
-use dues_events::{Item, Stamp, Time, UserId};
+use dues_events::{IdempotencyToken, Item, Time, UserId};
 use dues_projections::figureforge::image::ImageFact;
-use dues_projections::figureforge::moderation::{COUNTED, Reported};
-use dues_projections::figureforge::report::{ReportFact, ReportState, ReportStatus, Standing};
+use dues_projections::figureforge::moderation::{MAX_COUNTED_REPORTS, Reported};
+use dues_projections::figureforge::report::{ReportFact, ReportState, ReportStatus, ReportSummary};
 use dues_projections::figureforge::{Fact, Figureforge, State, tags};
-use dues_projections::model::{Latest, Model, Told};
+use dues_projections::model::{Latest, Model, Recorded};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,16 +18,17 @@ fn at(second: i64) -> Time {
     Time::from_timestamp(1_710_000_000 + second, 0).unwrap()
 }
 
-/// An application's event, and the aggregate that it is about.
-fn told(id: &str, second: i64, kind: &str, fields: Value) -> (String, Told<Fact>) {
+/// An application event as a fact, with its aggregate.
+fn told(id: &str, second: i64, kind: &str, fields: Value) -> (String, Recorded<Fact>) {
     let mut event = json!({"event_id": id, "type": format!("figureforge.{kind}"), "occurred_at": at(second).to_rfc3339()});
     event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let event = decode(event.to_string().as_bytes()).unwrap().unwrap();
-    let (aggregate, fact) = Figureforge::read(&event).unwrap_or_else(|error| panic!("{kind}: {error}")).unwrap();
-    (aggregate, Told { id: event.id, at: event.at, fact })
+    let (aggregate, fact) =
+        Figureforge::read(&event).unwrap_or_else(|error| panic!("{kind}: {error}")).unwrap();
+    (aggregate, Recorded { id: event.id, at: event.at, fact })
 }
 
-fn merged<'a>(facts: impl IntoIterator<Item = &'a Told<Fact>>) -> State {
+fn merged<'a>(facts: impl IntoIterator<Item = &'a Recorded<Fact>>) -> State {
     facts.into_iter().fold(State::default(), |mut state, fact| {
         Figureforge::merge(&mut state, fact);
         state
@@ -34,19 +36,19 @@ fn merged<'a>(facts: impl IntoIterator<Item = &'a Told<Fact>>) -> State {
 }
 
 /// The one row of an aggregate.
-fn row<'a>(aggregate: &str, facts: impl IntoIterator<Item = &'a Told<Fact>>) -> Option<Item> {
+fn row<'a>(aggregate: &str, facts: impl IntoIterator<Item = &'a Recorded<Fact>>) -> Option<Item> {
     let mut rows = Figureforge::rows(aggregate, &merged(facts));
     assert!(rows.len() <= 1, "{rows:?}");
     rows.pop().map(|(_, item)| item)
 }
 
-fn image(id: &str, second: i64, kind: &str, fields: Value) -> Told<Fact> {
+fn image(id: &str, second: i64, kind: &str, fields: Value) -> Recorded<Fact> {
     let mut all = json!({"image_id": "i-1"});
     all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     told(id, second, kind, all).1
 }
 
-fn saved(id: &str, second: i64) -> Told<Fact> {
+fn saved(id: &str, second: i64) -> Recorded<Fact> {
     image(
         id,
         second,
@@ -55,16 +57,32 @@ fn saved(id: &str, second: i64) -> Told<Fact> {
     )
 }
 
-/// How a report stands, as the projector tells the image: `filed`, `dismissed` and so on, and whether it is deleted.
-fn reported(report: &str, second: i64, status: ReportStatus, gone: Option<bool>, block_at: u32) -> Told<Fact> {
+/// A report's status as the projector records it on the image, and whether the report is deleted.
+fn reported(
+    report: &str,
+    second: i64,
+    status: ReportStatus,
+    gone: Option<bool>,
+    block_at: u32,
+) -> Recorded<Fact> {
     let id = format!("report/{report}/{second}{status:?}{gone:?}");
     let status = Latest { at: at(second), by: id.as_str().into(), value: status };
     let gone = gone.map(|value| Latest { at: at(second), by: id.as_str().into(), value });
-    let reported = Reported { report_id: report.to_owned().try_into().unwrap(), standing: Standing { status, gone }, block_at };
-    Told { id: id.into(), at: at(second), fact: Fact::Image(ImageFact::Reported(reported)) }
+    let reported = Reported {
+        report_id: report.to_owned().try_into().unwrap(),
+        summary: ReportSummary { status, gone },
+        block_at,
+    };
+    Recorded { id: id.into(), at: at(second), fact: Fact::Image(ImageFact::Reported(reported)) }
 }
 
-fn subscription(id: &str, second: i64, status: SubscriptionStatus, tier: &str, ended: bool) -> Told<Fact> {
+fn subscription(
+    id: &str,
+    second: i64,
+    status: SubscriptionStatus,
+    tier: &str,
+    ended: bool,
+) -> Recorded<Fact> {
     let period = Period { start: at(0), end: at(86_400 * 30) };
     let fact = stripe::Fact::Subscription(Subscription {
         id: "sub_1".into(),
@@ -79,14 +97,22 @@ fn subscription(id: &str, second: i64, status: SubscriptionStatus, tier: &str, e
         ended,
     });
     let (id, source) = (id.into(), "customer.subscription.updated");
-    let event = StripeEvent { stamp: Stamp::new(&id, &[]), id, created: at(second), livemode: false, api_version: None, source, fact };
+    let event = StripeEvent {
+        token: IdempotencyToken::new(&id, &[]),
+        id,
+        created: at(second),
+        livemode: false,
+        api_version: None,
+        source,
+        fact,
+    };
     let (aggregate, fact) = Figureforge::stripe(&UserId::from("u-1"), &event).unwrap();
     assert_eq!(aggregate, "sub:sub_1");
-    Told { id: event.id, at: event.created, fact }
+    Recorded { id: event.id, at: event.created, fact }
 }
 
-/// Facts of every kind of aggregate, with ties and contradictions.
-fn histories() -> Vec<(&'static str, Vec<Told<Fact>>)> {
+/// Facts for every kind of aggregate, with equal timestamps and contradictions.
+fn histories() -> Vec<(&'static str, Vec<Recorded<Fact>>)> {
     let of = |kind: &str, id: &str, second, fields: Value| told(id, second, kind, fields).1;
     let user = |email: &str| json!({"user_id": "u-1", "email": email});
     let job = json!({"job_id": "j-1", "user_id": "u-1", "image_id": "i-1", "error": "out of memory"});
@@ -102,7 +128,12 @@ fn histories() -> Vec<(&'static str, Vec<Told<Fact>>)> {
                 of("user.deleted", "c", 6, user("x")),
                 of("user.restored", "d", 7, user("x")),
                 of("user.deleted", "e", 7, user("x")),
-                of("user.saved", "f", 3, json!({"user_id": "u-1", "email": "a@b", "created_at": 1_600_000_000})),
+                of(
+                    "user.saved",
+                    "f",
+                    3,
+                    json!({"user_id": "u-1", "email": "a@b", "created_at": 1_600_000_000}),
+                ),
             ],
         ),
         (
@@ -154,7 +185,14 @@ fn histories() -> Vec<(&'static str, Vec<Told<Fact>>)> {
                 of("plan.restored", "d", 8, plan(true)),
             ],
         ),
-        ("flag:f-1", vec![of("flag.set", "a", 5, flag(true)), of("flag.set", "b", 5, flag(false)), of("flag.deleted", "c", 6, flag(true))]),
+        (
+            "flag:f-1",
+            vec![
+                of("flag.set", "a", 5, flag(true)),
+                of("flag.set", "b", 5, flag(false)),
+                of("flag.deleted", "c", 6, flag(true)),
+            ],
+        ),
         (
             "sub:sub_1",
             vec![
@@ -175,11 +213,11 @@ proptest! {
         for (aggregate, facts) in histories() {
             let expected = Figureforge::rows(aggregate, &merged(&facts));
             let mut random = proptest::test_runner::TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &seed_bytes(seed));
-            let mut order: Vec<&Told<Fact>> = facts.iter().chain(&facts).collect();
+            let mut order: Vec<&Recorded<Fact>> = facts.iter().chain(&facts).collect();
             for n in (1..order.len()).rev() {
                 order.swap(n, (random.next_u64() % (n as u64 + 1)) as usize);
             }
-            // Between two facts the state is written down and read again, as a head is.
+            // Between two facts the state is serialized and parsed, as a head is.
             let state = order.iter().fold(State::default(), |state, fact| {
                 let mut state: State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
                 Figureforge::merge(&mut state, fact);
@@ -207,7 +245,10 @@ fn seed_bytes(seed: u64) -> [u8; 32] {
 
 #[test]
 fn every_kind_of_fact_leaves_its_row_as_the_seed_has_it() {
-    let rows: Vec<String> = histories().iter().map(|(aggregate, facts)| row(aggregate, facts).unwrap().to_json().to_string()).collect();
+    let rows: Vec<String> = histories()
+        .iter()
+        .map(|(aggregate, facts)| row(aggregate, facts).unwrap().to_json().to_string())
+        .collect();
     let keys = |row: &str| {
         let row: Value = serde_json::from_str(row).unwrap();
         format!("{} {}", row["pk"].as_str().unwrap(), row["sk"].as_str().unwrap())
@@ -232,12 +273,14 @@ fn every_kind_of_fact_leaves_its_row_as_the_seed_has_it() {
 
 #[test]
 fn an_image_has_every_attribute_of_the_seeds_example() {
-    let example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg", "tags": ["pose:standing", "style:comic"],
+    let example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg", "tags": ["pose:summary", "style:comic"],
         "prompt_json": {"prompt": "p", "negative_prompt": "n", "tags": ["t"]}, "provider": "fal.ai", "provider_model_id": "fal/sdxl-foo",
         "cost_cents": 12, "favorited_count": 0, "public": true, "private_gallery_ids": [], "flag_status": "clean", "created_at": 1_710_000_000});
     let mut row = row("image:i-1", [&image("a", 5, "image.saved", example.clone())]).unwrap().to_json();
     let fields = row.as_object_mut().unwrap();
-    for (name, value) in [("pk", "IMG#i-1"), ("sk", "META"), ("image_id", "i-1"), ("image_user_pk", "USER#u-1")] {
+    for (name, value) in
+        [("pk", "IMG#i-1"), ("sk", "META"), ("image_id", "i-1"), ("image_user_pk", "USER#u-1")]
+    {
         assert_eq!(fields.remove(name), Some(json!(value)));
     }
     assert_eq!(fields.remove("deleted_at"), Some(Value::Null));
@@ -247,8 +290,11 @@ fn an_image_has_every_attribute_of_the_seeds_example() {
 #[test]
 fn a_job_goes_its_way_and_an_end_is_final() {
     let (_, facts) = histories().swap_remove(1);
-    let status = |facts: &[&Told<Fact>]| row("job:j-1", facts.iter().copied()).map(|row| row.text("status").unwrap().to_owned());
-    let [queued, started, succeeded, failed, cancelled, deleted, _] = <[Told<Fact>; 7]>::try_from(facts).unwrap();
+    let status = |facts: &[&Recorded<Fact>]| {
+        row("job:j-1", facts.iter().copied()).map(|row| row.text("status").unwrap().to_owned())
+    };
+    let [queued, started, succeeded, failed, cancelled, deleted, _] =
+        <[Recorded<Fact>; 7]>::try_from(facts).unwrap();
     assert_eq!(status(&[&started, &succeeded]), None, "nobody knows whose it is");
     assert_eq!(status(&[&queued]).unwrap(), "queued");
     assert_eq!(status(&[&started, &queued]).unwrap(), "running", "of one instant");
@@ -257,23 +303,36 @@ fn a_job_goes_its_way_and_an_end_is_final() {
     let facts = [&queued, &succeeded, &cancelled, &failed, &deleted];
     assert_eq!(status(&facts).unwrap(), "succeeded");
     let row = row("job:j-1", facts).unwrap();
-    assert_eq!((row.text("image_id"), row.text("job_status_pk")), (Some("i-1"), None), "and listed nowhere when deleted");
+    assert_eq!(
+        (row.text("image_id"), row.text("job_status_pk")),
+        (Some("i-1"), None),
+        "and listed nowhere when deleted"
+    );
 }
 
 #[test]
 fn reports_decide_whether_an_image_may_be_seen() {
     use ReportStatus::{Dismissed, Filed, Reviewed, Upheld};
     let image_row = saved("a", 0);
-    let status = |reports: &[Told<Fact>]| {
+    let status = |reports: &[Recorded<Fact>]| {
         let row = row("image:i-1", std::iter::once(&image_row).chain(reports)).unwrap();
         row.text("flag_status").unwrap().to_owned()
     };
-    let flagged = |second, status: &str| image(&format!("staff{second}"), second, "image.flagged", json!({"flag_status": status}));
+    let flagged = |second, status: &str| {
+        image(&format!("staff{second}"), second, "image.flagged", json!({"flag_status": status}))
+    };
     assert_eq!(status(&[]), "clean");
     assert_eq!(status(&[reported("r-1", 1, Filed, None, 5)]), "human_pending");
     assert_eq!(status(&[reported("r-1", 1, Reviewed, None, 5)]), "human_pending");
-    assert_eq!(status(&[reported("r-1", 1, Filed, None, 5), reported("r-1", 2, Dismissed, None, 5)]), "clean");
-    assert_eq!(status(&[reported("r-1", 1, Filed, None, 5), reported("r-1", 2, Filed, Some(true), 5)]), "clean", "it was deleted");
+    assert_eq!(
+        status(&[reported("r-1", 1, Filed, None, 5), reported("r-1", 2, Dismissed, None, 5)]),
+        "clean"
+    );
+    assert_eq!(
+        status(&[reported("r-1", 1, Filed, None, 5), reported("r-1", 2, Filed, Some(true), 5)]),
+        "clean",
+        "it was deleted"
+    );
     let one_of_two = [reported("r-1", 1, Dismissed, None, 5), reported("r-2", 1, Filed, None, 5)];
     assert_eq!(status(&one_of_two), "human_pending", "all have to be dismissed");
     let three: Vec<_> = (0..3).map(|n| reported(&format!("r-{n}"), 1, Filed, None, 3)).collect();
@@ -282,19 +341,29 @@ fn reports_decide_whether_an_image_may_be_seen() {
     let never: Vec<_> = (0..9).map(|n| reported(&format!("r-{n}"), 1, Filed, None, 0)).collect();
     assert_eq!(status(&never), "human_pending", "0 blocks nothing");
     assert_eq!(status(&[reported("r-1", 1, Upheld, None, 5)]), "removed");
-    assert_eq!(status(&[reported("r-1", 1, Upheld, None, 5), flagged(2, "clean")]), "clean", "the staff has the last word");
-    assert_eq!(status(&[reported("r-1", 3, Filed, None, 5), flagged(2, "clean")]), "human_pending", "until somebody complains again");
+    assert_eq!(
+        status(&[reported("r-1", 1, Upheld, None, 5), flagged(2, "clean")]),
+        "clean",
+        "the staff has the last word"
+    );
+    assert_eq!(
+        status(&[reported("r-1", 3, Filed, None, 5), flagged(2, "clean")]),
+        "human_pending",
+        "until somebody complains again"
+    );
     assert_eq!(status(&[flagged(2, "removed")]), "removed");
 }
 
 #[test]
 fn an_image_with_thousands_of_reports_keeps_a_small_head() {
-    let reports: Vec<_> = (0..3000).map(|n| reported(&format!("r-{n:05}"), n, ReportStatus::Dismissed, None, 5)).collect();
+    let reports: Vec<_> =
+        (0..3000).map(|n| reported(&format!("r-{n:05}"), n, ReportStatus::Dismissed, None, 5)).collect();
     let first = saved("a", 0);
     let state = merged(std::iter::once(&first).chain(&reports));
     let size = serde_json::to_string(&state).unwrap().len();
-    assert!(size < COUNTED * 300, "{size}");
-    let status = |state: &State| Figureforge::rows("image:i-1", state)[0].1.text("flag_status").unwrap().to_owned();
+    assert!(size < MAX_COUNTED_REPORTS * 300, "{size}");
+    let status =
+        |state: &State| Figureforge::rows("image:i-1", state)[0].1.text("flag_status").unwrap().to_owned();
     assert_eq!(status(&state), "human_pending", "not all of them are known");
     let backwards = merged(reports.iter().rev().chain([&first]));
     assert_eq!(state, backwards);
@@ -309,8 +378,11 @@ fn an_image_with_thousands_of_reports_keeps_a_small_head() {
 fn a_report_that_is_upheld_stays_so() {
     let (aggregate, facts) = histories().swap_remove(3);
     let row = row(aggregate, &facts).unwrap();
-    assert_eq!((row.text("status"), row.text("report_status_pk")), (Some("upheld"), Some("REPORTSTATUS#upheld")));
-    assert_eq!(ReportState::default().standing(), None);
+    assert_eq!(
+        (row.text("status"), row.text("report_status_pk")),
+        (Some("upheld"), Some("REPORTSTATUS#upheld"))
+    );
+    assert_eq!(ReportState::default().summary(), None);
     assert!(matches!(facts[0].fact, Fact::Report(ReportFact::Filed(_))));
 }
 
@@ -318,7 +390,11 @@ fn a_report_that_is_upheld_stays_so() {
 fn a_subscription_is_as_stripe_last_told_it_and_names_its_plan() {
     let (aggregate, facts) = histories().swap_remove(6);
     let early = row(aggregate, &facts[..2]).unwrap();
-    assert_eq!((early.text("status"), early.text("plan")), (Some("active"), Some("PLAN#INITIATE")), "of one second the later in life");
+    assert_eq!(
+        (early.text("status"), early.text("plan")),
+        (Some("active"), Some("PLAN#INITIATE")),
+        "of one second the later in life"
+    );
     let late = row(aggregate, &facts).unwrap();
     let expected = json!({"pk": "USER#u-1", "sk": "SUB#sub_1", "user_id": "u-1", "stripe_sub_id": "sub_1", "stripe_customer_id": "cus_1",
         "status": "canceled", "plan_id": "SAGE", "plan": "PLAN#SAGE", "current_period_start": at(0).timestamp(),
@@ -329,12 +405,22 @@ fn a_subscription_is_as_stripe_last_told_it_and_names_its_plan() {
 
 #[test]
 fn an_image_is_found_by_its_tags_while_it_is_public_and_may_be_seen() {
-    let found =
-        |facts: &[Told<Fact>]| row("image:i-1", facts).map(|row| tags::rows(&row).into_keys().collect::<Vec<_>>()).unwrap_or_default();
+    let found = |facts: &[Recorded<Fact>]| {
+        row("image:i-1", facts)
+            .map(|row| tags::rows(&row).into_keys().collect::<Vec<_>>())
+            .unwrap_or_default()
+    };
     assert_eq!(found(&[saved("a", 1)]), ["tag:a"]);
-    assert_eq!(found(&[saved("a", 1), image("b", 2, "image.tagged", json!({"tags": ["x", "y", "x"]}))]), ["x", "y"]);
-    assert_eq!(found(&[saved("a", 1), reported("r-1", 2, ReportStatus::Filed, None, 5)]), ["tag:a"], "a report alone hides nothing");
-    let none: [&[Told<Fact>]; 5] = [
+    assert_eq!(
+        found(&[saved("a", 1), image("b", 2, "image.tagged", json!({"tags": ["x", "y", "x"]}))]),
+        ["x", "y"]
+    );
+    assert_eq!(
+        found(&[saved("a", 1), reported("r-1", 2, ReportStatus::Filed, None, 5)]),
+        ["tag:a"],
+        "a report alone hides nothing"
+    );
+    let none: [&[Recorded<Fact>]; 5] = [
         &[],
         &[saved("a", 1), image("b", 2, "image.deleted", json!({}))],
         &[saved("a", 1), reported("r-1", 2, ReportStatus::Upheld, None, 5)],
@@ -345,7 +431,10 @@ fn an_image_is_found_by_its_tags_while_it_is_public_and_may_be_seen() {
         assert_eq!(found(facts), [""; 0], "{facts:?}");
     }
     let tag = tags::rows(&row("image:i-1", &[saved("a", 1)]).unwrap()).remove("tag:a").unwrap();
-    assert_eq!(tag.to_json(), json!({"pk": "TAG#tag:a", "sk": "IMG#i-1", "created_at": at(1).timestamp(), "deleted_at": null}));
+    assert_eq!(
+        tag.to_json(),
+        json!({"pk": "TAG#tag:a", "sk": "IMG#i-1", "created_at": at(1).timestamp(), "deleted_at": null})
+    );
 }
 
 #[test]
@@ -353,13 +442,18 @@ fn what_is_wrong_with_an_event_is_named() {
     let read = |kind: &str, fields: Value| {
         let mut event = json!({"event_id": "e", "type": format!("figureforge.{kind}"), "occurred_at": "2026-01-05T14:00:00Z"});
         event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        Figureforge::read(&decode(event.to_string().as_bytes()).unwrap().unwrap()).map_err(|error| error.to_string())
+        Figureforge::read(&decode(event.to_string().as_bytes()).unwrap().unwrap())
+            .map_err(|error| error.to_string())
     };
     for (kind, fields, wrong) in [
         ("image.saved", json!({"image_id": "i-1"}), "url: is missing"),
         ("image.saved", json!({"image_id": "a/b", "url": "x"}), "image_id: has a slash"),
         ("image.saved", json!({"image_id": "i-1", "url": "x", "tags": ["a", ""]}), "tags[1]: is empty"),
-        ("image.saved", json!({"image_id": "i-1", "url": "x", "created_at": -1}), "created_at: -1 is not a second from 1970 to 9999"),
+        (
+            "image.saved",
+            json!({"image_id": "i-1", "url": "x", "created_at": -1}),
+            "created_at: -1 is not a second from 1970 to 9999",
+        ),
         ("image.deleted", json!({}), "image_id: is missing"),
         ("user.saved", json!({"user_id": "u-1", "email": "ada"}), "email: is no email address"),
         ("report.filed", json!({"image_id": "i-1", "reason": "x"}), "report_id: is missing"),

@@ -1,19 +1,19 @@
-//! Read model `serenya`: every order, repetition and cutting of what is told gives the same rows.
+//! Read model `serenya`: facts in any order, with repetitions, give the same rows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::stripe::StripeEvent;
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::wire::app_events::decode;
 use dues_events::{EventId, Item, UserId};
-use dues_projections::model::{Model as _, Told};
+use dues_projections::model::{Model as _, Recorded};
 use dues_projections::serenya::{Fact, Serenya, State};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-type Sent = (String, Told<Fact>);
+type Sent = (String, Recorded<Fact>);
 
-/// The journal in a few lines: each fact once, and what follows from it.
+/// A minimal journal: records each fact once, then the facts that follow from it.
 #[derive(Default)]
 struct Journal(BTreeMap<String, (u64, State, BTreeSet<EventId>)>);
 
@@ -38,7 +38,12 @@ impl Journal {
         let key = |row: &Item| format!("{} {}", row.text("PK").unwrap(), row.text("SK").unwrap());
         let mut all = BTreeMap::new();
         for (_, row) in rows {
-            assert_eq!(all.insert(key(&row), row.to_json()), None, "two aggregates have one row: {}", key(&row));
+            assert_eq!(
+                all.insert(key(&row), row.to_json()),
+                None,
+                "two aggregates have one row: {}",
+                key(&row)
+            );
         }
         all
     }
@@ -51,18 +56,20 @@ fn rows(sent: &[Sent]) -> BTreeMap<String, Json> {
 }
 
 fn app(id: &str, kind: &str, at: &str, mut body: Json) -> Sent {
-    (body["event_id"], body["type"], body["occurred_at"]) = (id.into(), format!("serenya.{kind}").into(), at.into());
+    (body["event_id"], body["type"], body["occurred_at"]) =
+        (id.into(), format!("serenya.{kind}").into(), at.into());
     body["user_id"] = "u-1".into();
     let event = decode(body.to_string().as_bytes()).unwrap().unwrap();
     let (aggregate, fact) = Serenya::read(&event).unwrap().unwrap();
-    (aggregate, Told { id: event.id, at: event.at, fact })
+    (aggregate, Recorded { id: event.id, at: event.at, fact })
 }
 
 fn stripe(id: &str, kind: &str, created: i64, object: Json) -> Sent {
     let event = json!({"id": id, "object": "event", "api_version": "2025-09-30.clover", "created": created, "livemode": true, "type": kind, "data": {"object": object}});
-    let event: StripeEvent = dues_events::wire::stripe::decode(event.to_string().as_bytes()).unwrap().unwrap();
+    let event: StripeEvent =
+        dues_events::entitlements::stripe::wire::decode(event.to_string().as_bytes()).unwrap().unwrap();
     let (aggregate, fact) = Serenya::stripe(&UserId::from("u-1"), &event).unwrap();
-    (aggregate, Told { id: event.id, at: event.created, fact })
+    (aggregate, Recorded { id: event.id, at: event.created, fact })
 }
 
 fn profile() -> Vec<Sent> {
@@ -84,7 +91,12 @@ fn profile() -> Vec<Sent> {
         app("e8", "session.started", &day(5), session("s-2")),
         app("e9", "session.accessed", &day(6), session("s-2")),
         app("e10", "session.ended", &day(7), session("s-1")),
-        app("e11", "biometric.registered", &day(3), json!({"registration_id": "b-1", "biometric_type": "faceid"})),
+        app(
+            "e11",
+            "biometric.registered",
+            &day(3),
+            json!({"registration_id": "b-1", "biometric_type": "faceid"}),
+        ),
         app("e12", "biometric.failed", &day(4), json!({})),
         app("e13", "biometric.verified", &day(5), json!({})),
         app("e14", "biometric.failed", &day(6), json!({"locked_until": day(7)})),
@@ -108,7 +120,7 @@ fn profile() -> Vec<Sent> {
     ]
 }
 
-/// One payment of an invoice, told by everybody, and given back in two parts.
+/// One payment of an invoice, reported by all sources and refunded in two parts.
 fn payment(names_intent: bool) -> Vec<Sent> {
     let invoice = |id: &str, kind: &str, created: i64| {
         let mut object = json!({"id": "in_1", "object": "invoice", "customer": "cus_1", "currency": "usd", "amount_paid": 1500, "amount_due": 1500,
@@ -152,13 +164,18 @@ fn documents() -> Vec<Sent> {
         object("o2", "processing/a b.pdf.processing", "0001", false, "2026-01-01T00:01:00Z"),
         object("o3", "processing/a b.pdf.processing", "A1", true, "2026-01-01T00:02:00Z"),
         object("o4", "uploads/a b.pdf", "100", false, "2026-01-01T00:03:00Z"),
-        app("o5", "document.failed", "2026-01-01T00:02:30Z", json!({"file_name": "a b.pdf", "error_message": "no text"})),
+        app(
+            "o5",
+            "document.failed",
+            "2026-01-01T00:02:30Z",
+            json!({"file_name": "a b.pdf", "error_message": "no text"}),
+        ),
         object("o6", "uploads/c.pdf", "1", false, "2026-01-01T00:00:00Z"),
         object("o7", "results/c.pdf.json", "2", false, "2026-01-01T00:05:00Z"),
     ]
 }
 
-/// Orders of so many things, some of them twice.
+/// Permutations of `0..count`, with some repetitions.
 fn orders(count: usize) -> impl Strategy<Value = Vec<usize>> {
     let all = Just((0..count).collect::<Vec<_>>()).prop_shuffle();
     (all, prop::collection::vec(0..count, 0..count)).prop_map(|(mut order, again)| {
@@ -202,10 +219,16 @@ fn the_profile_says_what_was_said_last() {
         (Some("user"), Some("ada@example.org"), Some("Ada"))
     );
     assert_eq!(row["GSI2PK"], "USER_EXTERNAL#google#g-1");
-    assert_eq!((&data["consents"]["terms_of_service"], &data["consents"]["privacy_policy"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&data["consents"]["terms_of_service"], &data["consents"]["privacy_policy"]),
+        (&json!(false), &json!(true))
+    );
     assert_eq!(data["current_device"]["device_id"], "d-2");
     let session = &data["current_session"];
-    assert_eq!((session["session_id"].as_str(), session["last_accessed_at"].as_str()), (Some("s-2"), Some("2026-01-06T10:00:00Z")));
+    assert_eq!(
+        (session["session_id"].as_str(), session["last_accessed_at"].as_str()),
+        (Some("s-2"), Some("2026-01-06T10:00:00Z"))
+    );
     assert_eq!(row["ttl"], json!(1_767_693_600), "the end of the session");
     let biometric = &data["biometric"];
     assert_eq!(
@@ -220,7 +243,11 @@ fn the_profile_says_what_was_said_last() {
     );
     let usage = json!({"documents_processed": 1, "period_start": "2026-01-31T10:00:00Z", "period_end": "2026-03-02T10:00:00Z"});
     assert_eq!(subscription["usage_current_period"], usage);
-    assert_eq!(rows.keys().filter(|key| key.starts_with("USER_EMAIL#")).count(), 1, "the pointer of the email before is gone");
+    assert_eq!(
+        rows.keys().filter(|key| key.starts_with("USER_EMAIL#")).count(),
+        1,
+        "the pointer of the email before is gone"
+    );
 }
 
 #[test]
@@ -234,7 +261,10 @@ fn an_invoice_its_intent_and_its_checkout_are_one_payment() {
             (&data["amount"], data["payment_status"].as_str(), data["currency"].as_str()),
             (&json!(15), Some("completed"), Some("USD"))
         );
-        assert_eq!((data["provider_transaction_id"].as_str(), data["subscription_id"].as_str()), (Some("pi_1"), Some("sub_1")));
+        assert_eq!(
+            (data["provider_transaction_id"].as_str(), data["subscription_id"].as_str()),
+            (Some("pi_1"), Some("sub_1"))
+        );
         assert_eq!(
             (data["refund_status"].as_str(), &data["refund_amount"]),
             (Some("partially_refunded"), &json!(7.5)),
@@ -286,6 +316,12 @@ fn tokens_are_refused_by_name() {
         event(body)
     };
     assert_eq!(started(json!({"access_token": "x"})), "access_token: is a token: only its hash may be told");
-    assert_eq!(started(json!({"more": {"refresh_token": "x"}})), "more.refresh_token: is a token: only its hash may be told");
-    assert_eq!(started(json!({"access_token_hash": "eyJhbGciOi.J9.x"})), "access_token_hash: is a token: only its hash may be told");
+    assert_eq!(
+        started(json!({"more": {"refresh_token": "x"}})),
+        "more.refresh_token: is a token: only its hash may be told"
+    );
+    assert_eq!(
+        started(json!({"access_token_hash": "eyJhbGciOi.J9.x"})),
+        "access_token_hash: is a token: only its hash may be told"
+    );
 }

@@ -1,78 +1,78 @@
-//! The access patterns of `billing-activity` and its history, as seed 001 names them.
+//! The access patterns of `billing-activity` and its history, under their names there.
+
+pub mod commit;
+pub mod pages;
+pub mod sweep;
+pub mod user_records;
+
+pub(crate) mod admin;
 
 use chrono::TimeDelta;
+use dues_events::billing::idempotency::IdempotencyToken;
+use dues_events::billing::record::{APPLIED_OUTCOME, History, Record, State};
 use dues_events::ids::{SubscriptionId, UserId};
-use dues_events::record::{APPLIED_OUTCOME, History, Record, State};
-use dues_events::stamp::Stamp;
 use dues_events::time::GoTime;
 use dues_events::{EventId, Item};
 use std::collections::BTreeSet;
-use std::time::Duration;
 
+use crate::backoff::{Backoff, BackoffPolicy};
+use crate::billing::user_records::{newest_first, recent};
 use crate::clock::SharedClock;
-use crate::engine::{BATCH, Condition, Engine, Page, Query, StoreError, Written};
+use crate::engine::{BATCH, Condition, Engine, Order, Page, Query, StoreError, Written};
 use crate::table::{BILLING_ACTIVITY, BY_SUBSCRIPTION, HISTORY, Table};
-use crate::user::{newest_first, recent};
 
-/// The store: an engine, and the time.
+/// The store: an engine and a clock.
 #[derive(Clone)]
 pub struct Store<E> {
-    /// Where the items are.
+    /// The engine that holds the items.
     pub engine: E,
-    /// What time it is.
+    /// The clock.
     pub clock: SharedClock,
-    /// How long credits are good for after the last grant or top-up.
+    /// How long credits are valid after the last grant or top-up.
     pub credit_validity: TimeDelta,
 }
-
-/// How often an unprocessed part of a batch is sent again.
-const RESENDS: u32 = 10;
 
 impl<E: Engine> Store<E> {
     /// A store on that engine and clock.
     pub fn new(engine: E, clock: SharedClock) -> Self {
-        Self { engine, clock, credit_validity: dues_events::credits::VALIDITY }
+        Self { engine, clock, credit_validity: dues_events::entitlements::credits::VALIDITY }
     }
 
-    /// `Add`: writes a new record, history first. A record that is there already is left as it is.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// `Add`: writes a new record, history first. An existing record is left unchanged.
     pub async fn add(&self, record: &Record, source: &str) -> Result<Written, StoreError> {
         let (history, primary) = self.first_rows(record.clone(), source);
         self.engine.put(&HISTORY, history.to_item(), Condition::Always).await?;
         self.engine.put(&BILLING_ACTIVITY, primary.to_item(), Condition::NoItem).await
     }
 
-    /// `AddAll`: writes many records in batches, all history rows first. Records of one user that would share a key are moved apart: of those with
-    /// one due date, all but a SCHEDULED one get hours added. Gives the records as they were written.
+    /// `AddAll`: writes many records in batches, all history rows first. Resolves key collisions within a
+    /// user: of the records with one due date, all but a SCHEDULED one are moved by hours. Returns the
+    /// records as written.
     ///
-    /// Batches know no conditions: this is for imports and backfills, not for records that others may be changing.
+    /// Batches have no conditions: use this for imports and backfills, not for records that others may be
+    /// changing.
     ///
     /// # Errors
-    /// What the engine could not do, also after resending what came back unprocessed.
+    /// [`StoreError::Throttled`] when items stay unprocessed after all retries.
     pub async fn add_all(&self, records: Vec<Record>, source: &str) -> Result<Vec<Record>, StoreError> {
-        let (history, primary): (Vec<_>, Vec<_>) = apart(records).into_iter().map(|record| self.first_rows(record, source)).unzip();
+        let (history, primary): (Vec<_>, Vec<_>) =
+            apart(records).into_iter().map(|record| self.first_rows(record, source)).unzip();
         self.put_all(&HISTORY, history.iter().map(History::to_item)).await?;
         self.put_all(&BILLING_ACTIVITY, primary.iter().map(Record::to_item)).await?;
         Ok(primary)
     }
 
     /// `GetByID`: finds a record by its UUID, through the index.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn get_by_id(&self, id: &SubscriptionId) -> Result<Option<Record>, StoreError> {
-        let page = self.engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, id.as_str())).await?;
-        // While an administrator moves a record it stands in two rows: the one without the mark is where it went.
+        let page =
+            self.engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, id.as_str())).await?;
+        // While an administrator moves a record, it exists in two rows: the one without the mark is the
+        // destination.
         let records = records(page)?;
         Ok(records.into_iter().max_by_key(|record| (record.moved_to.is_none(), record.version)))
     }
 
     /// `ListByUserID`: all records of a user, oldest first.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn list_by_user_id(&self, user: &UserId) -> Result<Vec<Record>, StoreError> {
         let items = self.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
         let mut records = items.into_iter().map(Record::from_item).collect::<Result<Vec<_>, _>>()?;
@@ -82,26 +82,21 @@ impl<E: Engine> Store<E> {
     }
 
     /// `GetRecentSubscriptions`: a user's newest records, newest first, one page.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
-    pub async fn get_recent_subscriptions(&self, user: &UserId, limit: u32) -> Result<Vec<Record>, StoreError> {
+    pub async fn get_recent_subscriptions(
+        &self,
+        user: &UserId,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         newest_first(self.engine.query(recent(user, limit)).await?)
     }
 
     /// History's `GetByID`: every row of a record, in the order in which they took effect.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn history_by_id(&self, id: &SubscriptionId) -> Result<Vec<History>, StoreError> {
         let items = self.all(Query::index(&HISTORY, BY_SUBSCRIPTION.name, id.as_str())).await?;
         sorted(items)
     }
 
     /// Every history row of a user, by record and then in the order in which they took effect.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn history_of_user(&self, user: &UserId) -> Result<Vec<History>, StoreError> {
         let mut rows = sorted(self.all(Query::partition(&HISTORY, user.as_str())).await?)?;
         rows.sort_by(|a, b| a.record.subscription_id.cmp(&b.record.subscription_id));
@@ -109,19 +104,17 @@ impl<E: Engine> Store<E> {
     }
 
     /// A user's newest history rows, newest first.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn recent_history(&self, user: &UserId, limit: u32) -> Result<Vec<History>, StoreError> {
-        let query = Query { forward: false, limit: Some(limit), ..Query::partition(&HISTORY, user.as_str()) };
+        let query = Query {
+            order: Order::Descending,
+            limit: Some(limit),
+            ..Query::partition(&HISTORY, user.as_str())
+        };
         let page = self.engine.query(query).await?;
         Ok(page.items.into_iter().map(History::from_item).collect::<Result<_, _>>()?)
     }
 
-    /// All pages of a query.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// The items of all pages of a query.
     pub async fn all(&self, mut query: Query) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         loop {
@@ -134,22 +127,25 @@ impl<E: Engine> Store<E> {
         }
     }
 
-    /// Writes batches until nothing comes back, waiting longer each time something does.
-    async fn put_all(&self, table: &'static Table, items: impl Iterator<Item = Item>) -> Result<(), StoreError> {
+    /// Writes batches until none of their items is unprocessed, with backoff.
+    async fn put_all(
+        &self,
+        table: &'static Table,
+        items: impl Iterator<Item = Item>,
+    ) -> Result<(), StoreError> {
         let items: Vec<_> = items.map(|item| (table, item)).collect();
         for batch in items.chunks(BATCH) {
-            let mut left = batch.to_vec();
-            for round in 0..=RESENDS {
-                if round > 0 {
-                    self.clock.sleep(Duration::from_millis(20 << round.min(6))).await;
+            let mut backoff = Backoff::new(&self.clock, BackoffPolicy::UNPROCESSED);
+            let mut left = self.engine.put_batch(batch.to_vec()).await?;
+            while !left.is_empty() {
+                if !backoff.retry().await {
+                    return Err(StoreError::Throttled(format!(
+                        "{}: {} items stayed unprocessed",
+                        table.name,
+                        left.len()
+                    )));
                 }
                 left = self.engine.put_batch(left).await?;
-                if left.is_empty() {
-                    break;
-                }
-            }
-            if !left.is_empty() {
-                return Err(StoreError::Throttled(format!("{}: {} items stayed unprocessed", table.name, left.len())));
             }
         }
         Ok(())
@@ -157,19 +153,23 @@ impl<E: Engine> Store<E> {
 
     /// The first history row of a record and its primary row.
     fn first_rows(&self, mut record: Record, source: &str) -> (History, Record) {
-        let key = record.last_run_date.take().or_else(|| record.created_date.clone()).map_or_else(|| self.clock.now(), |time| time.at());
+        let key = record
+            .last_run_date
+            .take()
+            .or_else(|| record.created_date.clone())
+            .map_or_else(|| self.clock.now(), |time| time.at());
         record.last_run_date = Some(GoTime::nine_digits(key));
         record.version = record.version.max(1);
         let id = EventId::from(format!("{source}:{}:{}", record.subscription_id, record.version));
-        let stamp = Stamp::new(&id, &[]);
-        record.applied.push(stamp);
+        let token = IdempotencyToken::new(&id, &[]);
+        record.applied.push(token);
         let history = History {
             record: record.clone(),
             event_id: Some(id),
             source: source.to_owned(),
             previous_version: record.version - 1,
             outcome: APPLIED_OUTCOME.to_owned(),
-            stamp: Some(stamp),
+            token: Some(token),
         };
         record.data = Item::new();
         (history, record)
@@ -186,15 +186,16 @@ fn sorted(items: Vec<Item>) -> Result<Vec<History>, StoreError> {
     Ok(rows)
 }
 
-/// Without the rows that are being moved away, where the record is at its new place already.
+/// Drops the marked rows of moves, where the record exists at its destination already.
 fn settled(records: Vec<Record>) -> Vec<Record> {
-    let arrived: BTreeSet<SubscriptionId> = records.iter().filter(|r| r.moved_to.is_none()).map(|r| r.subscription_id.clone()).collect();
+    let arrived: BTreeSet<SubscriptionId> =
+        records.iter().filter(|r| r.moved_to.is_none()).map(|r| r.subscription_id.clone()).collect();
     records.into_iter().filter(|r| r.moved_to.is_none() || !arrived.contains(&r.subscription_id)).collect()
 }
 
-/// Gives records of one user that share a due date, or the time of their update, keys of their own.
+/// Resolves key collisions between records of one user that share a due date or an update time.
 fn apart(mut records: Vec<Record>) -> Vec<Record> {
-    // SCHEDULED ones choose first: they keep the date on which they will be collected.
+    // SCHEDULED ones first: they keep the date on which they will be collected.
     records.sort_by_key(|record| !matches!(record.state, State::Scheduled(_)));
     let (mut dates, mut updates) = (BTreeSet::new(), BTreeSet::new());
     for record in &mut records {

@@ -1,29 +1,30 @@
-//! Time is passed in, so that months can be run in seconds and a simulation decides what "now" is.
+//! Time is injected, so that tests run months in seconds and a simulation controls "now".
 
 use dues_events::Time;
 use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Tells the time and waits.
+/// A clock that can also sleep.
 pub trait Clock: Send + Sync {
-    /// The time.
+    /// The current time.
     fn now(&self) -> Time;
-    /// How long ago some fixed moment was. It only grows, and never jumps when somebody sets the time: what lasts is measured with this.
+    /// Time since a fixed moment. Monotonic: it never jumps when the time is set, so durations are measured
+    /// with it.
     fn uptime(&self) -> Duration;
-    /// Waits.
+    /// Sleeps for that long.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// A clock that many share.
+/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl SystemClock {
-    /// The machine's clock, to be shared.
+    /// The system clock, shared.
     #[must_use]
     pub fn shared() -> SharedClock {
         Arc::new(Self)

@@ -1,7 +1,8 @@
 //! The embedded engine: SQLite in one file, write-ahead log, synchronous FULL.
 //!
-//! One writer thread groups all waiting writes into one transaction; reads run beside it on their own connections. Every write to a table with a
-//! stream also appends the change, old and new image, in the same transaction. Local streams and checkpoints live in the same file.
+//! One writer thread groups all waiting writes into one transaction; reads run concurrently on their own
+//! connections. Every write to a table with a stream also appends the change, old and new image, in the same
+//! transaction. Local streams and checkpoints are in the same file.
 
 mod codec;
 mod gauges;
@@ -9,7 +10,7 @@ mod query;
 mod row;
 mod schema;
 mod streams;
-mod survey;
+mod table_scan;
 mod transact;
 mod writer;
 
@@ -21,7 +22,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-use crate::engine::{Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, StoreError, Transacted, Updated, Written};
+use crate::engine::{
+    Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, StoreError, Transacted, Updated, Written,
+};
 use crate::table::Table;
 use dues_events::Item;
 use query::{get, read_page, run_query, scan_sql};
@@ -31,19 +34,19 @@ use writer::{Fault, Job, Writer, job, nudge, store_error};
 
 pub use gauges::Backlog;
 pub use streams::{Change, StreamRecord};
-pub use survey::Looked;
+pub use table_scan::ScanPage;
 
-/// How many jobs may wait for the writer: beyond that, callers wait to be let in.
+/// Capacity of each of the writer's queues; when it is full, callers wait.
 const WAITING: usize = 16 * 1024;
-/// How often, and how far apart, a busy file is tried again.
+/// How often, and at what interval, opening a busy file is retried.
 const OPEN_TRIES: u32 = 100;
 const OPEN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Durable when acknowledged. The log is copied back every 128 MB, so that pages which change often are copied once.
-pub const WRITER_SETTINGS: &str =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 32768;";
+/// Writes are durable when acknowledged. The WAL is checkpointed every 128 MB, so that pages which change
+/// often are copied once.
+pub const WRITER_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 32768;";
 
-/// The engine. Clones share the file.
+/// The embedded engine. Clones share the file.
 #[derive(Clone)]
 pub struct Embedded {
     shared: Arc<Shared>,
@@ -55,25 +58,26 @@ struct Shared {
     jobs: Option<Doors>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
-    /// The file itself, for [`Embedded::flush`]. It stays open as long as the program runs: whoever closes a file gives up all locks that the program
-    /// has on it (so POSIX wants it), and SQLite's are among them.
+    /// The database file, for [`Embedded::flush`]. It stays open until the process ends: under POSIX,
+    /// closing any descriptor of a file releases all locks that the process has on it, SQLite's among them.
     file: OnceLock<ManuallyDrop<std::fs::File>>,
 }
 
-/// The ways to the writer.
+/// The writer's queues.
 struct Doors {
     usual: mpsc::Sender<Job>,
-    /// For writes whose acknowledgement somebody waits for.
+    /// For stream appends: their producers wait for the acknowledgement.
     urgent: mpsc::Sender<Job>,
 }
 
-/// The last one to go waits for the writer, which copies the log back: the next open has none to read.
+/// Dropping the last clone waits for the writer, which checkpoints the WAL: the next open has none to
+/// replay.
 impl Drop for Shared {
     fn drop(&mut self) {
         self.readers.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         drop(self.jobs.take());
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has told its callers by not answering.
+            // A writer that panicked dropped its jobs, so their callers got an error.
             let _ = writer.join();
         }
     }
@@ -86,16 +90,17 @@ impl std::fmt::Debug for Embedded {
 }
 
 impl Embedded {
-    /// After so many pages the writer copies the log back into the file: as [`WRITER_SETTINGS`] say.
+    /// The WAL length, in pages, at which the writer checkpoints: as in [`WRITER_SETTINGS`].
     pub const LONGEST_LOG: u64 = 32_768;
 
-    /// Opens the file, and makes it when it is not there.
+    /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// When the file cannot be opened or is not one of ours.
+    /// When the file cannot be opened, or belongs to another program or format.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let doing = |e: StoreError| e.during(&format!("open {}", path.display()));
-        // Two programs that make a new file at once: SQLite tells one of them at once that it is busy, whatever its patience.
+        // When two programs create a new file at once, SQLite returns busy to one of them immediately,
+        // whatever its busy timeout.
         let mut opened = open_writer(path);
         for _ in 0..OPEN_TRIES {
             if !matches!(opened, Err(StoreError::Throttled(_))) {
@@ -108,7 +113,8 @@ impl Embedded {
         let (usual, queue) = mpsc::channel(WAITING);
         let (urgent, ahead) = mpsc::channel(WAITING);
         let writer = Writer::new(db);
-        let thread = std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue, ahead));
+        let thread =
+            std::thread::Builder::new().name("dues-writer".into()).spawn(move || writer.run(queue, ahead));
         let thread = thread.map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
         let shared = Shared {
             path: path.to_owned(),
@@ -120,14 +126,17 @@ impl Embedded {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Has the writer do something, and waits until it is durable.
-    async fn write<T: Send + 'static>(&self, work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static) -> Result<T, StoreError> {
+    /// Sends a job to the writer, and waits until it is durable.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (job, answer) = job(work);
         self.doors()?.usual.send(job).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
-    /// The same, ahead of what waits.
+    /// Like [`Self::write`], with priority over the jobs that wait.
     async fn write_ahead<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
@@ -135,7 +144,7 @@ impl Embedded {
         let (job, answer) = job(work);
         let doors = self.doors()?;
         doors.urgent.send(job).await.map_err(|_| gone())?;
-        // A writer that has no place for a nudge is awake.
+        // If the queue is full, the writer is awake and needs no nudge.
         let _ = doors.usual.try_send(nudge());
         answer.await.map_err(|_| gone())?
     }
@@ -144,24 +153,25 @@ impl Embedded {
         self.shared.jobs.as_ref().ok_or_else(gone)
     }
 
-    /// Copies the log back into the file beside the writer, which does so itself once the log is long, and then has little left to copy: whoever waits
-    /// for an acknowledgement waits for that too. It takes as long as the disk does. Gives how many pages the log has.
-    ///
-    /// # Errors
-    /// When the file could not be written.
-    pub fn copy_back(&self) -> Result<u64, StoreError> {
-        // Whether another one is at it, how many pages the log has, and how many of them were copied; -1 when that is not known.
-        let pages = self.read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1))?))?;
+    /// Checkpoints the WAL concurrently with the writer. The writer checkpoints by itself once the WAL is
+    /// long, and callers wait for that too; after this it has little left to copy. Takes as long as the disk
+    /// does. Returns the number of pages in the WAL.
+    pub fn checkpoint_wal(&self) -> Result<u64, StoreError> {
+        // The pragma returns: whether another connection blocked the checkpoint, the pages in the WAL, and
+        // the pages copied; -1 when unknown.
+        let pages = self
+            .read(|db| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1))?))?;
         self.flush()?;
         Ok(pages.max(0).unsigned_abs())
     }
 
-    /// Has the system write what was copied to the disk. SQLite leaves that to whoever copies the last page of the log, and that is the writer.
+    /// Syncs the checkpointed pages to disk. SQLite leaves that to the connection that copies the last page
+    /// of the WAL, which is the writer.
     fn flush(&self) -> Result<(), StoreError> {
         let file = match self.shared.file.get() {
             Some(file) => file,
             None => {
-                // Not even one that somebody else was faster with may be closed.
+                // Not even a descriptor that loses the race in `get_or_init` may be closed.
                 let file = std::fs::File::open(&self.shared.path).map(ManuallyDrop::new);
                 let file = file.map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 self.shared.file.get_or_init(|| file)
@@ -170,7 +180,8 @@ impl Embedded {
         file.sync_data().map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
-    /// Reads on a connection of its own, beside the writer. Point reads take microseconds, so they run where they are asked for.
+    /// Reads on a pooled connection, concurrently with the writer. Point reads take microseconds, so they
+    /// run on the caller's thread.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
         let pooled = self.shared.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
         let db = match pooled {
@@ -184,8 +195,8 @@ impl Embedded {
 }
 
 impl Embedded {
-    /// Reads many things in one transaction: they are as of one moment, and what they have in common is looked up once (the snapshot, its lock, and
-    /// the upper pages of the trees).
+    /// Runs many reads in one transaction: they see one snapshot, and share the cost of opening it, its
+    /// lock, and the upper pages of the trees.
     fn snapshot_of<T>(&self, work: impl FnOnce(&Connection) -> T) -> Result<T, StoreError> {
         self.read(|db| {
             let snapshot = db.unchecked_transaction()?;
@@ -205,13 +216,20 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let db = Connection::open(path).map_err(sql)?;
     db.busy_timeout(Duration::from_secs(30)).map_err(sql)?;
     db.execute_batch(WRITER_SETTINGS).map_err(sql)?;
-    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(sql);
-    let is_empty = || db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get::<_, bool>(0)).map_err(sql);
-    // Only a new file is locked: whoever asks a question must not wait for those who write.
+    let pragma =
+        |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0)).map_err(sql);
+    let is_empty = || {
+        db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get::<_, bool>(0)).map_err(sql)
+    };
+    // Only a new file is locked: readers must not wait for writers.
     if is_empty()? {
         db.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
         if is_empty()? {
-            let marks = format!("PRAGMA application_id = {}; PRAGMA user_version = {};", schema::APPLICATION, schema::FORMAT);
+            let marks = format!(
+                "PRAGMA application_id = {}; PRAGMA user_version = {};",
+                schema::APPLICATION,
+                schema::FORMAT
+            );
             db.execute_batch(&(schema::create() + &marks)).map_err(sql)?;
         }
         db.execute_batch("COMMIT").map_err(sql)?;
@@ -220,10 +238,18 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
         return Err(StoreError::Invalid("it is a database of another program".into()));
     }
     if pragma("user_version")? != schema::FORMAT {
-        return Err(StoreError::Invalid(format!("its format is {}, this program reads {}", pragma("user_version")?, schema::FORMAT)));
+        return Err(StoreError::Invalid(format!(
+            "its format is {}, this program reads {}",
+            pragma("user_version")?,
+            schema::FORMAT
+        )));
     }
-    // A file of an earlier version has fewer tables: the new ones are added, empty.
-    let tables = db.query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| row.get::<_, usize>(0)).map_err(sql)?;
+    // A file of an earlier version has fewer tables: add the new ones, empty.
+    let tables = db
+        .query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| {
+            row.get::<_, usize>(0)
+        })
+        .map_err(sql)?;
     if tables < schema::tables() {
         db.execute_batch(&format!("BEGIN IMMEDIATE; {} COMMIT", schema::create())).map_err(sql)?;
     }
@@ -231,7 +257,10 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let db = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     db.busy_timeout(Duration::from_secs(30))?;
     db.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096;")?;
     db.set_prepared_statement_cache_capacity(64);
@@ -244,7 +273,9 @@ impl Engine for Embedded {
     }
 
     async fn get_many(&self, keys: Vec<(&'static Table, Key)>) -> Vec<Result<Option<Item>, StoreError>> {
-        let items = self.snapshot_of(|db| keys.iter().map(|(table, key)| get(db, table, key).map_err(Fault::into_store_error)).collect());
+        let items = self.snapshot_of(|db| {
+            keys.iter().map(|(table, key)| get(db, table, key).map_err(Fault::into_store_error)).collect()
+        });
         items.unwrap_or_else(|error| keys.iter().map(|_| Err(error.clone())).collect())
     }
 
@@ -253,17 +284,29 @@ impl Engine for Embedded {
     }
 
     async fn query_many(&self, queries: Vec<Query>) -> Vec<Result<Page, StoreError>> {
-        let pages = self.snapshot_of(|db| queries.iter().map(|query| run_query(db, query).map_err(Fault::into_store_error)).collect());
+        let pages = self.snapshot_of(|db| {
+            queries.iter().map(|query| run_query(db, query).map_err(Fault::into_store_error)).collect()
+        });
         pages.unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
     }
 
-    async fn scan(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Page, StoreError> {
+    async fn scan(
+        &self,
+        table: &'static Table,
+        start: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
         let (sql, values) = scan_sql(table, "id, pk, sk, item", start, limit);
         self.read(|db| read_page(db, table, &sql, &values, limit, None, &Condition::Always))
     }
 
-    async fn keys(&self, table: &'static Table, start: Option<Cursor>, limit: u32) -> Result<Keys, StoreError> {
-        // Only the index of the keys is read.
+    async fn keys(
+        &self,
+        table: &'static Table,
+        start: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Keys, StoreError> {
+        // Reads only the index of the keys.
         let (sql, values) = scan_sql(table, "pk, sk", start, limit);
         self.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
@@ -271,7 +314,8 @@ impl Engine for Embedded {
                 let sort: String = row.get(1)?;
                 Ok(Key { partition: row.get(0)?, sort: table.sort.map(|_| sort) })
             };
-            let mut keys = statement.query_map(params_from_iter(&values), key)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            let mut keys =
+                statement.query_map(params_from_iter(&values), key)?.collect::<rusqlite::Result<Vec<_>>>()?;
             let more = keys.len() > limit as usize;
             keys.truncate(limit as usize);
             let place = |key: &Key| {
@@ -286,17 +330,33 @@ impl Engine for Embedded {
         })
     }
 
-    async fn put(&self, table: &'static Table, item: Item, condition: Condition) -> Result<Written, StoreError> {
+    async fn put(
+        &self,
+        table: &'static Table,
+        item: Item,
+        condition: Condition,
+    ) -> Result<Written, StoreError> {
         let row = Row::new(table, &item)?;
         drop(item);
         self.write(move |writer| writer.put(&row, &condition)).await
     }
 
-    async fn delete(&self, table: &'static Table, key: Key, condition: Condition) -> Result<Written, StoreError> {
+    async fn delete(
+        &self,
+        table: &'static Table,
+        key: Key,
+        condition: Condition,
+    ) -> Result<Written, StoreError> {
         self.write(move |writer| writer.delete(table, &key, &condition)).await
     }
 
-    async fn update(&self, table: &'static Table, key: Key, edits: Vec<Edit>, condition: Condition) -> Result<Updated, StoreError> {
+    async fn update(
+        &self,
+        table: &'static Table,
+        key: Key,
+        edits: Vec<Edit>,
+        condition: Condition,
+    ) -> Result<Updated, StoreError> {
         Edit::check(table, &edits)?;
         self.write(move |writer| writer.update(table, &key, edits, &condition)).await
     }
@@ -307,9 +367,15 @@ impl Engine for Embedded {
         self.write(move |writer| writer.transact(steps)).await
     }
 
-    async fn put_batch(&self, items: Vec<(&'static Table, Item)>) -> Result<Vec<(&'static Table, Item)>, StoreError> {
+    async fn put_batch(
+        &self,
+        items: Vec<(&'static Table, Item)>,
+    ) -> Result<Vec<(&'static Table, Item)>, StoreError> {
         let rows = items.iter().map(|(table, item)| Row::new(table, item)).collect::<Result<Vec<_>, _>>()?;
-        self.write(move |writer| rows.iter().try_for_each(|row| writer.put(row, &Condition::Always).map(drop))).await?;
+        self.write(move |writer| {
+            rows.iter().try_for_each(|row| writer.put(row, &Condition::Always).map(drop))
+        })
+        .await?;
         Ok(Vec::new())
     }
 }
@@ -320,6 +386,8 @@ mod tests {
 
     #[test]
     fn the_settings_say_when_the_log_is_copied_back() {
-        assert!(WRITER_SETTINGS.ends_with(&format!("PRAGMA wal_autocheckpoint = {};", Embedded::LONGEST_LOG)));
+        assert!(
+            WRITER_SETTINGS.ends_with(&format!("PRAGMA wal_autocheckpoint = {};", Embedded::LONGEST_LOG))
+        );
     }
 }

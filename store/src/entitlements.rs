@@ -1,19 +1,22 @@
-//! What a user's entitlements come from, in [`ENTITLEMENTS`]: the Stripe events that were told of the user, a head that says how far they have been
-//! told, whose each Stripe object is, and the events that wait until that is known.
+//! The source of a user's entitlements, in [`ENTITLEMENTS`]: the user's Stripe events, a head with their
+//! count and version, the owner links of Stripe objects, and the events that wait for an owner.
 //!
-//! An event is added together with the head, its version moved on, in one transaction with everything that follows from it. So whoever
-//! reads as many events as the head counts has read all of them, and has seen the state that the rows of the user are in.
+//! One transaction adds an event, increments the head's version, and writes everything that follows from the
+//! event. So a reader that finds as many events as the head counts has read all of them, and they match the
+//! state of the user's rows.
 
-mod links;
+pub mod credits;
 
-pub use links::{Linked, Owner, Waiting};
+mod owner_links;
 
-use dues_events::attr::{FACTS, PK, PLACE, SEEN_AT, SK, STANDING, STRIPE_EVENT, TOLD_AT, VERSION};
-use dues_events::credits::{MOVEMENT_TYPE, partition};
-use dues_events::entitled::{PASS_PREFIX, PassRow, SUBSCRIPTION_PREFIX, SubscriptionRow};
-use dues_events::profile::profile_sort;
-use dues_events::record::ReadError;
-use dues_events::stripe::StripeEvent;
+pub use owner_links::{Linked, Owner, Waiting};
+
+use dues_events::attributes::{FACTS, PK, PLACE, SEEN_AT, SK, STANDING, STRIPE_EVENT, TOLD_AT, VERSION};
+use dues_events::billing::record::ReadError;
+use dues_events::entitlements::credits::{MOVEMENT_TYPE, partition};
+use dues_events::entitlements::profile::profile_sort;
+use dues_events::entitlements::rows::{PASS_PREFIX, PassRow, SUBSCRIPTION_PREFIX, SubscriptionRow};
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::{GoTime, Item, Movement, MovementId, Profile, Time, UserId, Value};
 use std::time::Duration;
 
@@ -23,46 +26,43 @@ use crate::table::{ENTITLEMENTS, GG_CORE};
 
 /// The sort key of a head.
 const HEAD: &str = "HEAD";
-/// What starts the sort key of an event.
+/// Prefix of the sort key of an event.
 pub const EVENT_PREFIX: &str = "EVENT#";
-/// How often a book is read that was being written, and how far apart.
+/// How often, and at what interval, a user's events are read again when a concurrent booking changed them.
 const READS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How far a user's facts have been told.
+/// The head of a user's events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head {
-    /// How often it was booked; 0 for a user of whom nothing is known.
+    /// How many bookings were made; 0 for an unknown user.
     pub version: u64,
-    /// How many events there are.
+    /// Number of events.
     pub facts: u64,
     /// The time up to which the months of founder passes have been counted.
     pub seen: Option<Time>,
-    /// Where the user stands, as whoever booked it wrote it.
+    /// The user's effective tier, in the form that the booking wrote.
     pub standing: String,
 }
 
-/// Everything that Stripe's events have told of a user, in the order in which they came.
+/// A user's Stripe events, in the order in which they were booked, with their head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Book {
-    /// How far they have been told.
+    /// The head.
     pub head: Head,
     /// The events.
     pub facts: Vec<StripeEvent>,
 }
 
 impl Book {
-    /// Reads all rows of a user; `None` when there are not as many events as the head counts.
-    ///
-    /// # Errors
-    /// A row that cannot be read.
+    /// Reads all rows of a user; `None` if the number of events differs from the head's count.
     pub fn read(items: &[Item]) -> Result<Option<Self>, StoreError> {
         let (mut head, mut facts) = (Head::default(), Vec::with_capacity(items.len()));
         for item in items {
             if item.text(SK) == Some(HEAD) {
                 head = Head::read(item)?;
             } else {
-                facts.push((number(item, PLACE)?, told_event(item)?));
+                facts.push((number(item, PLACE)?, stripe_event_of(item)?));
             }
         }
         facts.sort_unstable_by_key(|(place, _)| *place);
@@ -72,7 +72,7 @@ impl Book {
 }
 
 impl Head {
-    /// Writes it, if the one that is there is the one before it.
+    /// Writes the head, if the current one is its predecessor.
     #[must_use]
     pub fn op(&self, user: &UserId) -> Op {
         let mut item = keyed(partition(user), HEAD);
@@ -100,76 +100,70 @@ impl Head {
     }
 }
 
-/// Adds an event to a user's book, in that place.
+/// Adds an event to a user's events, at that position.
 ///
 /// # Errors
-/// [`StoreError::Invalid`] when it cannot be written down.
+/// [`StoreError::Invalid`] when the event cannot be serialised.
 pub fn fact_op(user: &UserId, event: &StripeEvent, place: u64, now: Time) -> Result<Op, StoreError> {
     let mut item = keyed(partition(user), &format!("{EVENT_PREFIX}{}", event.id));
     item.set(PLACE, Value::number(place));
     item.set_text(TOLD_AT, GoTime::trimmed(now).text());
-    item.set_text(STRIPE_EVENT, event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?);
+    item.set_text(
+        STRIPE_EVENT,
+        event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?,
+    );
     Ok(Op::Put(&ENTITLEMENTS, item, Condition::NoItem))
 }
 
 impl<E: Engine> Store<E> {
-    /// A user's book, whole.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
+    /// All events of a user, with their head.
     pub async fn entitlement_book(&self, user: &UserId) -> Result<Book, StoreError> {
         for _ in 0..READS {
             let items = self.all(Query::partition(&ENTITLEMENTS, partition(user))).await?;
             if let Some(book) = Book::read(&items)? {
                 return Ok(book);
             }
-            // It was booked while it was read: a query is no snapshot.
+            // A booking happened during the read: a query is not a snapshot.
             self.clock.sleep(PAUSE).await;
         }
         Err(StoreError::Contended(READS))
     }
 
-    /// The head of a user's book.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
+    /// The head of a user's events.
     pub async fn entitlement_head(&self, user: &UserId) -> Result<Head, StoreError> {
-        let item = self.engine.get(&ENTITLEMENTS, Key { partition: partition(user), sort: Some(HEAD.to_owned()) }).await?;
+        let item = self
+            .engine
+            .get(&ENTITLEMENTS, Key { partition: partition(user), sort: Some(HEAD.to_owned()) })
+            .await?;
         item.as_ref().map(Head::read).transpose().map(Option::unwrap_or_default)
     }
 
     /// A movement of a user's credits.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn movement(&self, user: &UserId, id: &MovementId) -> Result<Option<Movement>, StoreError> {
-        let item = self.engine.get(&GG_CORE, Key { partition: partition(user), sort: Some(format!("LEDGER#{id}")) }).await?;
-        let item = item.filter(|item| item.text(dues_events::attr::TYPE) == Some(MOVEMENT_TYPE));
+        let item = self
+            .engine
+            .get(&GG_CORE, Key { partition: partition(user), sort: Some(format!("LEDGER#{id}")) })
+            .await?;
+        let item = item.filter(|item| item.text(dues_events::attributes::TYPE) == Some(MOVEMENT_TYPE));
         Ok(item.map(Movement::from_item).transpose()?)
     }
 
     /// A user's profile.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn profile(&self, user: &UserId) -> Result<Option<Profile>, StoreError> {
-        let item = self.engine.get(&GG_CORE, Key { partition: partition(user), sort: Some(profile_sort(user)) }).await?;
+        let item = self
+            .engine
+            .get(&GG_CORE, Key { partition: partition(user), sort: Some(profile_sort(user)) })
+            .await?;
         Ok(item.map(Profile::from_item).transpose()?)
     }
 
-    /// A user's subscriptions at Stripe.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
+    /// A user's Stripe subscriptions.
     pub async fn subscriptions(&self, user: &UserId) -> Result<Vec<SubscriptionRow>, StoreError> {
         let items = self.all(Query::prefix(&GG_CORE, partition(user), SUBSCRIPTION_PREFIX)).await?;
         Ok(items.into_iter().map(SubscriptionRow::from_item).collect::<Result<_, _>>()?)
     }
 
     /// A user's founder passes.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
     pub async fn founder_passes(&self, user: &UserId) -> Result<Vec<PassRow>, StoreError> {
         let items = self.all(Query::prefix(&GG_CORE, partition(user), PASS_PREFIX)).await?;
         Ok(items.into_iter().map(PassRow::from_item).collect::<Result<_, _>>()?)
@@ -184,15 +178,18 @@ fn keyed(partition: String, sort: &str) -> Item {
 }
 
 fn number(item: &Item, name: &'static str) -> Result<u64, StoreError> {
-    item.get(name).and_then(Value::as_u64).ok_or_else(|| unreadable(item, name, "is missing or not a number".to_owned()))
+    item.get(name)
+        .and_then(Value::as_u64)
+        .ok_or_else(|| unreadable(item, name, "is missing or not a number".to_owned()))
 }
 
-/// The event in a row of a user's book.
+/// The Stripe event in a row of [`ENTITLEMENTS`].
 ///
 /// # Errors
 /// [`StoreError::Unreadable`] names the row.
-pub fn told_event(item: &Item) -> Result<StripeEvent, StoreError> {
-    StripeEvent::from_json(item.text(STRIPE_EVENT).unwrap_or_default()).map_err(|e| unreadable(item, STRIPE_EVENT, e.to_string()))
+pub fn stripe_event_of(item: &Item) -> Result<StripeEvent, StoreError> {
+    StripeEvent::from_json(item.text(STRIPE_EVENT).unwrap_or_default())
+        .map_err(|e| unreadable(item, STRIPE_EVENT, e.to_string()))
 }
 
 fn unreadable(item: &Item, attribute: &'static str, problem: String) -> StoreError {

@@ -1,10 +1,12 @@
-//! The journal of the read models, in [`JOURNAL`]: each aggregate's facts, append-only, and its head: version and state.
+//! The journal of the read models, in [`JOURNAL`]: each aggregate's facts, append-only, and its head with
+//! version and state.
 //!
-//! A fact is added together with the head, its version moved on, and the rows that differ, in one transaction. The fact's row is put if it is not there:
-//! that is what makes it happen once, and the facts are never read to apply the next one. They are there to make the rows again.
+//! One transaction adds a fact, increments the head's version and writes the rows that differ. The fact's
+//! row is put only if it does not exist, which makes the fact apply once; applying the next fact never reads
+//! the earlier ones. They are kept to rebuild the rows.
 
-use dues_events::attr::{FACT, PK, SK, STATE, TOLD_AT, VERSION};
-use dues_events::record::ReadError;
+use dues_events::attributes::{FACT, PK, SK, STATE, TOLD_AT, VERSION};
+use dues_events::billing::record::ReadError;
 use dues_events::{EventId, GoTime, Item, Time, Value};
 
 use crate::billing::Store;
@@ -13,24 +15,24 @@ use crate::table::JOURNAL;
 
 /// The sort key of a head.
 const HEAD: &str = "HEAD";
-/// What starts the sort key of a fact.
+/// Prefix of the sort key of a fact.
 const FACT_PREFIX: &str = "FACT#";
 
-/// How an aggregate stands.
+/// The head of an aggregate: its version and state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalHead {
-    /// How often facts were added; 0 for an aggregate of which nothing is known.
+    /// How many bookings were made; 0 for an unknown aggregate.
     pub version: u64,
     /// Its state, as JSON.
     pub state: String,
 }
 
-/// Which aggregate of which model.
+/// Identifies an aggregate of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Aggregate {
-    /// The model.
+    /// The name of the model.
     pub model: String,
-    /// The aggregate.
+    /// The name of the aggregate within the model.
     pub name: String,
 }
 
@@ -44,14 +46,14 @@ impl Aggregate {
         format!("{}#{}", self.model, self.name)
     }
 
-    /// Which aggregate a partition of the journal belongs to.
+    /// Parses the partition key of a journal row.
     #[must_use]
     pub fn read(partition: &str) -> Option<Self> {
         let (model, name) = partition.split_once('#')?;
         Some(Self::new(model, name))
     }
 
-    /// All facts of a partition, in the order of their ids.
+    /// Query for all facts of a partition, ordered by id.
     #[must_use]
     pub fn facts_of(partition: &str) -> Query {
         Query::prefix(&JOURNAL, partition, FACT_PREFIX)
@@ -68,7 +70,7 @@ impl Aggregate {
         item
     }
 
-    /// Writes a head, if the one that is there is the one before it.
+    /// Writes a head, if the current one is its predecessor.
     #[must_use]
     pub fn head_op(&self, head: &JournalHead) -> Op {
         let mut item = self.item(HEAD);
@@ -81,7 +83,7 @@ impl Aggregate {
         Op::Put(&JOURNAL, item, condition)
     }
 
-    /// Adds a fact, if it is not there.
+    /// Adds a fact, if it does not exist.
     #[must_use]
     pub fn fact_op(&self, id: &EventId, json: &str, now: Time) -> Op {
         let mut item = self.item(&format!("{FACT_PREFIX}{id}"));
@@ -92,35 +94,42 @@ impl Aggregate {
 }
 
 impl<E: Engine> Store<E> {
-    /// The head of an aggregate.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
+    /// Reads the head of an aggregate.
     pub async fn journal_head(&self, aggregate: &Aggregate) -> Result<JournalHead, StoreError> {
-        let Some(item) = self.engine.get(&JOURNAL, aggregate.key(HEAD.to_owned())).await? else { return Ok(JournalHead::default()) };
+        let Some(item) = self.engine.get(&JOURNAL, aggregate.key(HEAD.to_owned())).await? else {
+            return Ok(JournalHead::default());
+        };
         let version = item.get(VERSION).and_then(Value::as_u64).ok_or_else(|| unreadable(&item, VERSION))?;
-        Ok(JournalHead { version, state: item.text(STATE).ok_or_else(|| unreadable(&item, STATE))?.to_owned() })
+        Ok(JournalHead {
+            version,
+            state: item.text(STATE).ok_or_else(|| unreadable(&item, STATE))?.to_owned(),
+        })
     }
 
-    /// A fact of an aggregate, as JSON.
-    ///
-    /// # Errors
-    /// What the engine could not do, or a row that cannot be read.
-    pub async fn journal_fact(&self, aggregate: &Aggregate, id: &EventId) -> Result<Option<String>, StoreError> {
+    /// Reads a fact of an aggregate, as JSON.
+    pub async fn journal_fact(
+        &self,
+        aggregate: &Aggregate,
+        id: &EventId,
+    ) -> Result<Option<String>, StoreError> {
         let item = self.engine.get(&JOURNAL, aggregate.key(format!("{FACT_PREFIX}{id}"))).await?;
         item.map(|item| fact(&item).map(str::to_owned)).transpose()
     }
 }
 
-/// The fact that a row of the journal holds, as JSON.
+/// The fact in a journal row, as JSON.
 ///
 /// # Errors
-/// When it holds none.
+/// [`StoreError::Unreadable`] when the row has none.
 pub fn fact(item: &Item) -> Result<&str, StoreError> {
     item.text(FACT).ok_or_else(|| unreadable(item, FACT))
 }
 
 fn unreadable(item: &Item, attribute: &'static str) -> StoreError {
     let key = format!("{}/{}", item.text(PK).unwrap_or("?"), item.text(SK).unwrap_or("?"));
-    StoreError::Unreadable(ReadError { attribute: attribute.to_owned(), key, problem: "is missing or of another type".to_owned() })
+    StoreError::Unreadable(ReadError {
+        attribute: attribute.to_owned(),
+        key,
+        problem: "is missing or of another type".to_owned(),
+    })
 }

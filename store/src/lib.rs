@@ -1,35 +1,34 @@
-//! Where the records live: the tables, the seam that two engines stand behind, the access patterns, and the commit protocol.
+//! Storage: the tables, the [`Engine`] trait over DynamoDB and SQLite, the access patterns, and the commit
+//! protocol.
 //!
-//! Read [`commit`] first: it is what makes effects happen exactly once, on either engine, without a dedupe table.
+//! Read [`billing::commit`] first: it makes effects happen exactly once, on either engine, without a dedupe
+//! table.
 
 pub mod clock;
-pub mod commit;
-pub mod credits;
-pub mod engine;
-pub mod entitlements;
-pub mod journal;
-pub mod lock;
-pub mod pages;
-pub mod parked;
-pub mod sweep;
-pub mod table;
-pub mod usage;
-pub mod user;
-
-mod admin;
-mod billing;
-mod tries;
-mod unique;
-
 #[cfg(feature = "dynamo")]
 pub mod dynamo;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+pub mod engine;
+pub mod entitlements;
+pub mod journal;
+pub mod lock;
+pub mod parked;
+pub mod table;
+pub mod usage;
 
+pub mod backoff;
+pub mod billing;
+mod unique_name;
+
+pub use backoff::{Backoff, BackoffPolicy, Jitter};
 pub use billing::Store;
+pub use billing::commit::{CommitError, Committed};
 pub use clock::{Clock, SharedClock, SystemClock};
-pub use commit::{CommitError, Committed};
-pub use credits::{Consumed, LedgerCheck, Moved};
-pub use engine::{Condition, Cursor, Edit, Engine, Key, Keys, Op, Page, Query, Sorted, StoreError, Transacted, Updated, Written};
+pub use engine::{
+    Condition, Consistency, Cursor, Edit, Engine, Key, Keys, Op, Order, Page, Query, Sorted, StoreError,
+    Transacted, Updated, Written,
+};
+pub use entitlements::credits::{Consumed, LedgerCheck, Moved};
 pub use lock::{Acquired, Held, Lock, Locks};
-pub use table::{Table, TableNames};
+pub use table::{Table, TableId, TableNames};

@@ -1,14 +1,18 @@
-//! One at a time for each user: locks in the `locks` table, as `cirello.io/dynamolock/v2` keeps them there, so that both can share it.
+//! Per-user locks in the `locks` table, in the format of `cirello.io/dynamolock/v2`, so that both can share
+//! the table.
 //!
-//! A lock saves work and keeps two programs from calling a payment processor for the same user at once. It is **not** what makes writes safe:
-//! a holder that was stopped for longer than its lease goes on without knowing that somebody else has taken over. The version condition on the
-//! primary row makes writes safe, see [`crate::commit`].
+//! A lock saves work and keeps two programs from calling a payment processor for the same user at once. It
+//! does **not** make writes safe: a holder that was suspended for longer than its lease proceeds without
+//! knowing that another process has taken the lock. The version condition on the primary row makes writes
+//! safe, see [`crate::billing::commit`].
 //!
-//! A row that is held is never waited for. Whoever finds one remembers its version; a holder writes a new version with every heartbeat, so a
-//! version that is still there after the lease in the row has passed *here*, on [`Clock::uptime`](crate::Clock::uptime), belongs to a holder that
-//! is gone. No other machine's clock is trusted, and no clock that can be set.
+//! Acquiring never waits for a held row. It remembers the row's version; a holder writes a new version with
+//! every heartbeat, so a version that has not changed after the lease in the row has passed *here*, on
+//! [`Clock::uptime`](crate::Clock::uptime), belongs to a holder that is gone. No other machine's clock is
+//! trusted, and no clock that can be set.
 
-pub mod duration;
+pub mod go_duration;
+
 mod holding;
 mod sightings;
 
@@ -20,15 +24,15 @@ use dues_events::{Item, UserId, Value};
 use crate::clock::SharedClock;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
 use crate::table::LOCKS;
-use crate::unique::unique;
-use duration::GoDuration;
+use crate::unique_name::unique;
+use go_duration::GoDuration;
 use sightings::Sightings;
 
 pub use holding::{Held, Lock};
 
-/// How long a lock is good for after a heartbeat.
+/// How long a lock is valid after a heartbeat.
 pub const LEASE: Duration = Duration::from_secs(60);
-/// How often a holder says that it is there.
+/// The interval between heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
 
 const OWNER: &str = "ownerName";
@@ -36,10 +40,11 @@ const LEASE_DURATION: &str = "leaseDuration";
 const VERSION: &str = "recordVersionNumber";
 const DATA: &str = "data";
 const IS_RELEASED: &str = "isReleased";
-/// The only value that `isReleased` ever has.
+/// The only value of `isReleased`.
 const RELEASED: &str = "1";
 
-/// The locks of a store. Clones share what they have seen; a process should have one of these, or clones of it.
+/// The locks of a store. Clones share the sightings of held locks; a process should use one instance and its
+/// clones.
 #[derive(Clone)]
 pub struct Locks<E> {
     engine: E,
@@ -49,20 +54,24 @@ pub struct Locks<E> {
     sightings: Arc<Mutex<Sightings>>,
 }
 
-/// What became of an attempt.
+/// Outcome of an attempt to lock.
 #[derive(Debug)]
 #[must_use]
 pub enum Acquired<E> {
-    /// It is ours until it is released or lost.
+    /// The lock is ours until it is released or lost.
     Held(Lock<E>),
-    /// Somebody else has it.
+    /// Another process holds it.
     LockedElsewhere,
 }
 
 impl<E: std::fmt::Debug> std::fmt::Debug for Locks<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { engine, clock: _, lease, heartbeat, sightings: _ } = self;
-        f.debug_struct("Locks").field("engine", engine).field("lease", lease).field("heartbeat", heartbeat).finish_non_exhaustive()
+        f.debug_struct("Locks")
+            .field("engine", engine)
+            .field("lease", lease)
+            .field("heartbeat", heartbeat)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,27 +82,28 @@ impl<E: Engine> Locks<E> {
         Self { engine, clock, lease: LEASE, heartbeat: HEARTBEAT, sightings: Arc::default() }
     }
 
-    /// With another lease. It stands in the rows, so others respect it.
+    /// With another lease. It is written to the rows, so other processes respect it.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    /// With another time between heartbeats, a millisecond at the least; a lease should have room for several.
+    /// With another heartbeat interval, at least a millisecond; a lease should have room for several.
     #[must_use]
     pub fn with_heartbeat(self, heartbeat: Duration) -> Self {
         Self { heartbeat: heartbeat.max(Duration::from_millis(1)), ..self }
     }
 
-    /// Locks the billing of a user, or says at once that somebody else has.
+    /// Locks the billing of a user; does not wait if another process holds the lock.
     ///
     /// # Errors
-    /// When the store does not tell whether the lock is ours; it may then be held, by nobody, for a lease.
+    /// When it is unknown whether the lock is ours; the row may then stay locked, without a holder, for a
+    /// lease.
     pub async fn acquire(&self, user: &UserId) -> Result<Acquired<E>, StoreError> {
         self.acquire_key(format!("subscription-billing:user_id:{user}")).await
     }
 
-    /// Locks anything that has a name, or says at once that somebody else has.
+    /// Locks any key; does not wait if another process holds the lock.
     ///
     /// # Errors
     /// As [`Self::acquire`].
@@ -106,12 +116,16 @@ impl<E: Engine> Locks<E> {
         }
     }
 
-    /// The condition under which the lock can be taken now: it is free, or its holder is gone.
+    /// The condition under which the lock can be taken now (it is free, or its holder is gone); `None` if it
+    /// is held.
     fn way_in(&self, key: &str, there: Option<&Item>) -> Option<Condition> {
         match there.filter(|row| !is_released(row)) {
             None => {
                 self.sightings().forget(key);
-                Some(Condition::Any(vec![Condition::NoItem, Condition::Equals(IS_RELEASED, Value::text(RELEASED))]))
+                Some(Condition::Any(vec![
+                    Condition::NoItem,
+                    Condition::Equals(IS_RELEASED, Value::text(RELEASED)),
+                ]))
             }
             Some(held) => self.has_run_out(key, held).then(|| match held.get(VERSION) {
                 Some(seen) => Condition::Equals(VERSION, seen.clone()),
@@ -120,7 +134,7 @@ impl<E: Engine> Locks<E> {
         }
     }
 
-    /// Remembers a row that is held, and tells whether it has stayed the same for as long as its lease.
+    /// Remembers a held row, and returns whether it has not changed for its whole lease.
     fn has_run_out(&self, key: &str, held: &Item) -> bool {
         let lease = held.text(LEASE_DURATION).and_then(|text| text.parse::<GoDuration>().ok());
         let lease = lease.map_or(self.lease, GoDuration::length);
@@ -133,14 +147,15 @@ impl<E: Engine> Locks<E> {
         let ours = match self.engine.put(&LOCKS, self.row(key, &version), condition).await {
             Ok(Written::Done) => true,
             Ok(Written::Refused(there)) => {
-                // Remembered at once: the next attempt may find it run out.
+                // Remember it at once: the next attempt may find its lease expired.
                 self.way_in(key, there.as_deref());
-                // A write of ours refuses itself, when its answer was lost and the request was sent again below us.
+                // Our own write causes the refusal when its answer was lost and a lower layer sent the
+                // request again.
                 there.is_some_and(|row| is_ours(&row, &version))
             }
             Err(error) if error.is_transient() => match self.read(key).await {
                 Ok(Some(row)) if is_ours(&row, &version) => true,
-                // It has not arrived, or not yet.
+                // The write has not arrived, or not yet.
                 Ok(_) | Err(_) => return Err(error),
             },
             Err(error) => return Err(error),
@@ -188,7 +203,7 @@ fn is_ours(row: &Item, version: &str) -> bool {
     row.text(OWNER) == Some(owner()) && row.text(VERSION) == Some(version)
 }
 
-/// This process, as long as it lives.
+/// Identifies this process.
 fn owner() -> &'static str {
     static OWNER: OnceLock<String> = OnceLock::new();
     OWNER.get_or_init(unique)

@@ -1,4 +1,5 @@
-//! Parked records: what could not be processed, with the reason, whole, so that it can be looked at and driven through again.
+//! Parked records: records that could not be processed, stored whole with the reason, for inspection and
+//! redrive.
 
 use dues_events::{Item, Time, Value};
 use sha2::{Digest as _, Sha256};
@@ -10,27 +11,27 @@ use crate::table::PARKED;
 /// A parked record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked {
-    /// The stream it came on.
+    /// The stream that delivered it.
     pub stream: String,
-    /// Its id: the same record of the same stream always has the same one, however often it is delivered.
+    /// Its id: the same for the same record of the same stream, however often it is delivered.
     pub id: String,
-    /// A short name of the reason, for programs.
+    /// A short machine-readable code of the reason.
     pub code: String,
-    /// The reason: names the field.
+    /// The reason; names the field.
     pub reason: String,
-    /// The fact's id, when it could be read.
+    /// The event id, if it could be read.
     pub event_id: Option<String>,
-    /// Whose it is, when it could be read.
+    /// The user, if it could be read.
     pub user_id: Option<String>,
-    /// The delivery's sequence number, or the line it stood on.
+    /// The delivery's sequence number, or the line number in a file.
     pub sequence: String,
-    /// When it was parked first.
+    /// When it was first parked.
     pub parked_at: Time,
-    /// The record itself.
+    /// The record as delivered.
     pub body: Vec<u8>,
 }
 
-/// A DynamoDB item holds 400 KB; longer bodies go into parts of this size.
+/// A DynamoDB item holds 400 KB; longer bodies are split into parts of this size.
 const PART: usize = 300 * 1024;
 
 impl Parked {
@@ -41,20 +42,17 @@ impl Parked {
         hash.update((stream.len() as u64).to_le_bytes());
         hash.update(stream.as_bytes());
         hash.update(body);
-        hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&hash.finalize()[..12])
     }
 }
 
 impl<E: Engine> Store<E> {
-    /// Parks a record. Parking it again changes nothing.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// Parks a record. Idempotent.
     pub async fn park(&self, parked: &Parked) -> Result<(), StoreError> {
         let mut parts = parked.body.chunks(PART);
         let first = parts.next().unwrap_or_default();
         let rest: Vec<&[u8]> = parts.collect();
-        // The parts first: a row that is seen can be read whole.
+        // Write the parts first, so that a visible row can be read whole.
         for (n, part) in rest.iter().enumerate() {
             let mut item = Item::new();
             item.set_text(PARKED.partition, parts_of(&parked.id));
@@ -82,9 +80,6 @@ impl<E: Engine> Store<E> {
     }
 
     /// All parked records, by stream.
-    ///
-    /// # Errors
-    /// What the engine could not do.
     pub async fn parked(&self) -> Result<Vec<Parked>, StoreError> {
         let mut all = Vec::new();
         let mut start: Option<Cursor> = None;
@@ -104,10 +99,7 @@ impl<E: Engine> Store<E> {
         Ok(all)
     }
 
-    /// A page of parked records, of one stream or of all, and where the next one starts.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// A page of parked records, of one stream or of all, and the start of the next page.
     pub async fn parked_page(
         &self,
         stream: Option<&str>,
@@ -115,39 +107,46 @@ impl<E: Engine> Store<E> {
         limit: u32,
     ) -> Result<(Vec<Parked>, Option<Cursor>), StoreError> {
         let page = match stream {
-            Some(stream) => self.engine.query(Query { start, limit: Some(limit), ..Query::partition(&PARKED, stream) }).await?,
+            Some(stream) => {
+                self.engine
+                    .query(Query { start, limit: Some(limit), ..Query::partition(&PARKED, stream) })
+                    .await?
+            }
             None => self.engine.scan(&PARKED, start, limit).await?,
         };
         let mut parked = Vec::new();
-        for item in page.items.into_iter().filter(|item| !item.text(PARKED.partition).unwrap_or_default().starts_with(PARTS)) {
+        for item in page
+            .items
+            .into_iter()
+            .filter(|item| !item.text(PARKED.partition).unwrap_or_default().starts_with(PARTS))
+        {
             parked.push(self.read_parked(item).await?);
         }
         Ok((parked, page.next))
     }
 
-    /// One parked record.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// Finds one parked record.
     pub async fn find_parked(&self, stream: &str, id: &str) -> Result<Option<Parked>, StoreError> {
-        match self.engine.get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) }).await? {
+        match self
+            .engine
+            .get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) })
+            .await?
+        {
             Some(item) => self.read_parked(item).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// Whether a record is parked.
-    ///
-    /// # Errors
-    /// What the engine could not do.
     pub async fn is_parked(&self, stream: &str, id: &str) -> Result<bool, StoreError> {
-        Ok(self.engine.get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) }).await?.is_some())
+        Ok(self
+            .engine
+            .get(&PARKED, Key { partition: stream.to_owned(), sort: Some(id.to_owned()) })
+            .await?
+            .is_some())
     }
 
-    /// The parked records of a stream that have that code.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// The parked records of a stream with that code.
     pub async fn parked_with(&self, stream: &str, code: &str) -> Result<Vec<Parked>, StoreError> {
         let filter = Condition::Equals("code", Value::text(code));
         let items = self.all(Query { filter, ..Query::partition(&PARKED, stream) }).await?;
@@ -158,12 +157,12 @@ impl<E: Engine> Store<E> {
         Ok(found)
     }
 
-    /// Takes a record out of the parked ones, after it went through.
-    ///
-    /// # Errors
-    /// What the engine could not do.
+    /// Removes a parked record, after it was processed.
     pub async fn unpark(&self, parked: &Parked) -> Result<(), StoreError> {
-        let key = |partition: &str, sort: &str| Key { partition: partition.to_owned(), sort: Some(sort.to_owned()) };
+        let key = |partition: &str, sort: &str| Key {
+            partition: partition.to_owned(),
+            sort: Some(sort.to_owned()),
+        };
         self.engine.delete(&PARKED, key(&parked.stream, &parked.id), Condition::Always).await?;
         for n in 0..parked.body.len().div_ceil(PART).saturating_sub(1) {
             self.engine.delete(&PARKED, key(&parts_of(&parked.id), &part_key(n)), Condition::Always).await?;
@@ -187,16 +186,21 @@ impl<E: Engine> Store<E> {
             body: bytes(&item),
         };
         for n in 0..item.get("parts").and_then(Value::as_u64).unwrap_or(0) {
-            let key = Key { partition: parts_of(&parked.id), sort: Some(part_key(usize::try_from(n).unwrap_or_default())) };
+            let key = Key {
+                partition: parts_of(&parked.id),
+                sort: Some(part_key(usize::try_from(n).unwrap_or_default())),
+            };
             let part = self.engine.get(&PARKED, key).await?;
-            let part = part.ok_or_else(|| StoreError::Invalid(format!("part {n} of parked record {} is missing", parked.id)))?;
+            let part = part.ok_or_else(|| {
+                StoreError::Invalid(format!("part {n} of parked record {} is missing", parked.id))
+            })?;
             parked.body.extend(bytes(&part));
         }
         Ok(parked)
     }
 }
 
-/// What starts the partitions that hold the parts of long records, and no records.
+/// Prefix of the partitions that hold only the parts of long records.
 pub const PARTS: &str = "part:";
 
 fn parts_of(id: &str) -> String {

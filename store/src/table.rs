@@ -1,28 +1,34 @@
-//! The tables, declared once. The embedded schema is made from this, the deployed template is tested against it.
+//! The tables, declared once. The embedded schema is generated from them, and the deployment template is
+//! tested against them.
 
 pub mod figureforge;
-mod names;
 pub mod serenya;
 pub mod usage;
 
-use dues_events::attr;
+mod id;
+mod names;
 
+use dues_events::attributes;
+
+pub use id::TableId;
 pub use names::TableNames;
 
 /// A table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name, unless a deployment gives it another.
+    /// Identifies the table: code compares and maps by it.
+    pub id: TableId,
+    /// Its own name, unless a deployment overrides it.
     pub name: &'static str,
-    /// The partition key; it and the sort key are texts.
+    /// The partition key attribute. Partition and sort keys are strings.
     pub partition: &'static str,
-    /// The sort key.
+    /// The sort key attribute.
     pub sort: Option<&'static str>,
     /// Its global secondary indexes, all of which project all attributes.
     pub indexes: &'static [Index],
     /// Whether its changes are streamed, with old and new image.
     pub stream: bool,
-    /// The attribute that holds an item's expiry.
+    /// The TTL attribute.
     pub ttl: Option<&'static str>,
 }
 
@@ -31,11 +37,11 @@ pub struct Table {
 pub struct Index {
     /// Its name.
     pub name: &'static str,
-    /// The partition key.
+    /// The partition key attribute.
     pub partition: &'static str,
-    /// The sort key. An item without it is not in the index.
+    /// The sort key attribute. An item without it is not in the index.
     pub sort: Option<&'static str>,
-    /// Whether the sort key is a whole number, and not a text.
+    /// Whether the sort key is an integer instead of a string.
     pub numeric: bool,
 }
 
@@ -54,64 +60,117 @@ impl Index {
 }
 
 /// Finds a record by its UUID.
-pub const BY_SUBSCRIPTION: Index = Index::new("subscription_id-index", attr::SUBSCRIPTION_ID);
+pub const BY_SUBSCRIPTION: Index = Index::new("subscription_id-index", attributes::SUBSCRIPTION_ID);
 /// Finds all records in a status.
 ///
-/// DynamoDB takes about 1,000 writes a second for one value of an index key: that is the ceiling for moves into one status. The remedy,
-/// when it is reached, is a suffix on the key (`SCHEDULED#7`) and a query for each suffix.
-pub const BY_STATUS: Index = Index::new("billing_status-index", attr::BILLING_STATUS);
+/// DynamoDB takes about 1,000 writes a second for one value of an index key: that is the ceiling for moves
+/// into one status. If it is reached, add a suffix to the key (`SCHEDULED#7`) and query each suffix.
+pub const BY_STATUS: Index = Index::new("billing_status-index", attributes::BILLING_STATUS);
 
 /// One record for each billing period of a user.
 pub const BILLING_ACTIVITY: Table = Table {
+    id: TableId::BillingActivity,
     name: "billing-activity",
-    partition: attr::USER_ID,
-    sort: Some(attr::BILLING_DATE),
+    partition: attributes::USER_ID,
+    sort: Some(attributes::BILLING_DATE),
     indexes: &[BY_SUBSCRIPTION, BY_STATUS],
     stream: true,
     ttl: None,
 };
 
-/// Every state that a record ever had, append-only.
+/// Every state of every billing record, append-only.
 pub const HISTORY: Table = Table {
+    id: TableId::History,
     name: "billing-activity-history",
-    partition: attr::USER_ID,
-    sort: Some(attr::LAST_RUN_DATE),
+    partition: attributes::USER_ID,
+    sort: Some(attributes::LAST_RUN_DATE),
     indexes: &[BY_SUBSCRIPTION],
     stream: false,
     ttl: None,
 };
 
-/// One lock for each user whose dues are being collected.
-pub const LOCKS: Table = Table { name: "locks", partition: "PartitionKey", sort: None, indexes: &[], stream: false, ttl: Some("deleteOn") };
+/// One lock for each user under collection.
+pub const LOCKS: Table = Table {
+    id: TableId::Locks,
+    name: "locks",
+    partition: "PartitionKey",
+    sort: None,
+    indexes: &[],
+    stream: false,
+    ttl: Some("deleteOn"),
+};
 
-/// What could not be processed, with the reason: visible and redrivable.
-pub const PARKED: Table =
-    Table { name: "dues-parked", partition: "stream", sort: Some("parked_id"), indexes: &[], stream: false, ttl: None };
+/// Records that could not be processed, with the reason; they can be inspected and redriven.
+pub const PARKED: Table = Table {
+    id: TableId::Parked,
+    name: "dues-parked",
+    partition: "stream",
+    sort: Some("parked_id"),
+    indexes: &[],
+    stream: false,
+    ttl: None,
+};
 
-/// Finds the debits of the sandbox that there is still something to tell of.
+/// Finds the sandbox's debits that have events yet to publish.
 pub const PENDING: Index = Index::new("pending-index", "pending");
 
-/// The books of the sandbox gateway. No deployment has it.
-pub const SANDBOX: Table = Table { name: "dues-sandbox", partition: "key", sort: None, indexes: &[PENDING], stream: false, ttl: None };
+/// The records of the sandbox gateway. Not deployed.
+pub const SANDBOX: Table = Table {
+    id: TableId::Sandbox,
+    name: "dues-sandbox",
+    partition: "key",
+    sort: None,
+    indexes: &[PENDING],
+    stream: false,
+    ttl: None,
+};
 
-/// Who is in which group, where there is no Cognito. No deployment has it.
-pub const GROUPS: Table =
-    Table { name: "dues-groups", partition: attr::USER_ID, sort: Some("group"), indexes: &[], stream: false, ttl: None };
+/// Group memberships, where there is no Cognito. Not deployed.
+pub const GROUPS: Table = Table {
+    id: TableId::Groups,
+    name: "dues-groups",
+    partition: attributes::USER_ID,
+    sort: Some("group"),
+    indexes: &[],
+    stream: false,
+    ttl: None,
+};
 
-/// Everything about a user besides the billing records, one kind of row beside the other (seed 000): profile, subscriptions, passes, credits.
-pub const GG_CORE: Table =
-    Table { name: "gg_core", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: true, ttl: Some(attr::EXPIRES_AT) };
+/// A user's rows other than billing records (gg_core): profile, subscriptions, passes, credits.
+pub const GG_CORE: Table = Table {
+    id: TableId::GgCore,
+    name: "gg_core",
+    partition: attributes::PK,
+    sort: Some(attributes::SK),
+    indexes: &[],
+    stream: true,
+    ttl: Some(attributes::EXPIRES_AT),
+};
 
-/// What the rows of [`GG_CORE`] come from: each user's Stripe events and how far they have been told, whose a Stripe object is, and events that wait
-/// until that is known.
-pub const ENTITLEMENTS: Table =
-    Table { name: "dues-entitlements", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: true, ttl: None };
+/// The source of the rows of [`GG_CORE`]: each user's Stripe events with their head, the owner links of
+/// Stripe objects, and events that wait for an owner.
+pub const ENTITLEMENTS: Table = Table {
+    id: TableId::Entitlements,
+    name: "dues-entitlements",
+    partition: attributes::PK,
+    sort: Some(attributes::SK),
+    indexes: &[],
+    stream: true,
+    ttl: None,
+};
 
 /// The journal of the read models: the facts of each aggregate, and its state.
-pub const JOURNAL: Table =
-    Table { name: "dues-journal", partition: attr::PK, sort: Some(attr::SK), indexes: &[], stream: false, ttl: None };
+pub const JOURNAL: Table = Table {
+    id: TableId::Journal,
+    name: "dues-journal",
+    partition: attributes::PK,
+    sort: Some(attributes::SK),
+    indexes: &[],
+    stream: false,
+    ttl: None,
+};
 
-/// Every table that a deployment with all read models has.
+/// Every table of a deployment with all read models.
 pub const ALL: [&Table; 12] = [
     &BILLING_ACTIVITY,
     &HISTORY,
@@ -126,48 +185,46 @@ pub const ALL: [&Table; 12] = [
     &figureforge::FIGUREFORGE,
     &serenya::SERENYA,
 ];
-/// Every table that the one-file engine has. A table's place is its number in the file: new ones go to the end.
-pub const EMBEDDED: [&Table; 14] = [
+/// Every table of the embedded engine, in the order of [`TableId`].
+pub const EMBEDDED: [&Table; TableId::ALL.len()] = {
+    let mut tables = [&BILLING_ACTIVITY; TableId::ALL.len()];
+    let mut n = 0;
+    while n < tables.len() {
+        tables[n] = TableId::ALL[n].definition();
+        n += 1;
+    }
+    tables
+};
+
+/// The tables that can be rebuilt entirely from the others.
+pub const DERIVED: [&Table; 5] = [
     &BILLING_ACTIVITY,
-    &HISTORY,
-    &LOCKS,
-    &PARKED,
-    &SANDBOX,
-    &GROUPS,
-    &GG_CORE,
-    &ENTITLEMENTS,
-    &JOURNAL,
     &usage::USER_SUBSCRIPTIONS,
     &usage::USER_USAGE,
-    &usage::ACTIONS_LOG,
     &figureforge::FIGUREFORGE,
     &serenya::SERENYA,
 ];
 
-/// The tables whose rows can all be made again from those of the others.
-pub const DERIVED: [&Table; 5] =
-    [&BILLING_ACTIVITY, &usage::USER_SUBSCRIPTIONS, &usage::USER_USAGE, &figureforge::FIGUREFORGE, &serenya::SERENYA];
-
 impl Table {
-    /// Whether its rows can be made again from those of other tables.
+    /// Whether its rows can be rebuilt from other tables.
     #[must_use]
     pub fn is_derived(&self) -> bool {
-        DERIVED.iter().any(|derived| derived.name == self.name)
+        DERIVED.iter().any(|derived| derived.id == self.id)
     }
 
-    /// One of its indexes.
+    /// Finds one of its indexes, with its position.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<(usize, &'static Index)> {
         self.indexes.iter().enumerate().find(|(_, index)| index.name == name)
     }
 
-    /// Whether a key attribute is a number, and not a text.
+    /// Whether a key attribute is a number instead of a string.
     #[must_use]
     pub fn is_numeric(&self, name: &str) -> bool {
         self.indexes.iter().any(|index| index.numeric && index.sort == Some(name))
     }
 
-    /// All attributes that are part of some key, the table's own first.
+    /// All attributes that are part of a key, the table's own first.
     pub fn key_attributes(&self) -> impl Iterator<Item = &'static str> {
         let own = [Some(self.partition), self.sort];
         let indexed = self.indexes.iter().flat_map(|index| [Some(index.partition), index.sort]);

@@ -160,7 +160,7 @@ const scenarios = {
     await shot(page, "parked");
     await card.getByRole("button", { name: "Redrive" }).click();
     await page.waitForURL(/redriven=/);
-    assert.match(await text(page, "#told"), /went through, and changed/);
+    assert.match(await text(page, "#told"), / applied\./);
     assert.equal(await page.locator(".parked").count(), 1, "it is not parked any more");
     await shot(page, "redriven");
     // The other one cannot be helped, and says so.
@@ -206,7 +206,7 @@ const scenarios = {
     assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/"]);
     assert.ok(!cookie.value.includes(given.token));
     await page.getByRole("button", { name: "Redrive" }).click();
-    await page.locator("#told", { hasText: "went through, and changed" }).waitFor();
+    await page.locator("#told", { hasText: "applied." }).waitFor();
     await page.goto(`${BASE}/`);
     await page.locator("#live.on").waitFor();
     // Whoever started this sends a record now.
@@ -259,7 +259,7 @@ const scenarios = {
     assert.ok((await page.locator("main a[href^='/console/members/']").count()) > 5, "members by the start of their id");
     await shot(page, "search");
     await page.goto(`${BASE}/console/search?q=no-such-thing`);
-    assert.match(await text(page, "main"), /Nothing was found[^]*All of history was looked through/);
+    assert.match(await text(page, "main"), /No matches[^]*All of history was searched/);
   },
 
   async markup() {

@@ -1,20 +1,27 @@
 //! The engines that every contract is tested on.
 
+pub mod change_capture;
+pub mod dynoxide;
+pub mod faulty;
+pub mod memory;
+#[cfg(test)]
+pub(crate) mod small_table;
+
 use dues_store::dynamo::Dynamo;
 use dues_store::embedded::Embedded;
 use dues_store::table;
 use tempfile::TempDir;
 
-use crate::dynoxide::Dynoxide;
-use crate::ministack;
+use crate::aws::ministack;
+use crate::engines::dynoxide::Dynoxide;
 
-/// SQLite in a folder that goes away with the guard.
+/// SQLite in a directory that is deleted with the guard.
 pub fn embedded() -> (Embedded, TempDir) {
     let folder = TempDir::new().unwrap();
     (Embedded::open(&folder.path().join("dues.db")).unwrap(), folder)
 }
 
-/// DynamoDB in this process.
+/// In-process DynamoDB.
 pub async fn dynoxide() -> (Dynamo, Dynoxide) {
     let server = Dynoxide::new();
     let engine = Dynamo::new(server.client()).with_capacity();
@@ -23,7 +30,7 @@ pub async fn dynoxide() -> (Dynamo, Dynoxide) {
     (engine, server)
 }
 
-/// DynamoDB over HTTP, in an account of its own.
+/// DynamoDB over HTTP, in a separate account.
 pub async fn ministack() -> (Dynamo, ()) {
     let engine = Dynamo::new(ministack::client().await);
     create_all(&engine).await;

@@ -1,35 +1,19 @@
-//! What the tests run against and with: engines, faults, and a small company.
+//! Test support: engines, faults, emulated AWS, and a small company.
 
-// A test may stop at the first surprise, and so may what tests are made of.
+// Test support may panic, as tests may.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_arithmetic)]
 
+pub mod aws;
+pub mod clock;
 pub mod contract;
-pub mod dynoxide;
-pub mod edges;
 pub mod engines;
-pub mod faulty;
-pub mod figureforge_events;
-pub mod heard;
-pub mod impatient;
-pub mod knock;
-pub mod leaky;
-pub mod ledger;
-pub mod logged;
-pub mod manual;
-pub mod mapping;
-pub mod memory;
-pub mod ministack;
-pub mod payments;
-pub mod pool;
-pub mod recorder;
-pub mod serenya_events;
-pub mod stack;
-pub mod stripe;
-pub mod template;
-pub mod usage_events;
-pub mod world;
+pub mod fixtures;
+pub mod gateways;
+pub mod log_capture;
+pub mod lossy_streams;
+pub mod rest;
 
-/// Runs clauses on SQLite, on DynamoDB in this process, and on maps.
+/// Runs clauses on SQLite, on in-process DynamoDB, and on the in-memory engine.
 #[macro_export]
 macro_rules! on_engines {
     ($($clause:ident,)*) => {
@@ -50,11 +34,8 @@ macro_rules! on_engines {
         mod memory {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $clause() {
-                super::$clause($crate::memory::Memory::default()).await;
+                super::$clause($crate::engines::memory::Memory::default()).await;
             })*
         }
     };
 }
-
-#[cfg(test)]
-mod tables;

@@ -1,4 +1,5 @@
-//! A real browser for the console's tests: Debian's Chromium, driven by playwright-core in a folder of the target folder.
+//! A real browser for the console's tests: Debian's Chromium, driven by playwright-core installed below the
+//! target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,17 +7,18 @@ use std::process::Command;
 
 use crate::step::{Doing, Failure, Result, output, run, works};
 
-/// The names that Chromium goes by.
+/// Names of the Chromium executable.
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
 
-/// Makes the folder have exactly what the package file says, and installs Chromium if there is none.
-/// The package file that was copied there tells what is installed; while it is the same there is nothing to do.
+/// Installs exactly what the package file lists, and Chromium if there is none. Does nothing while the copy
+/// of the package file in the folder is unchanged.
 pub fn install(target: &Path, package: &Path) -> Result<()> {
     let chromium = find().map_or_else(install_chromium, Ok)?;
     println!("browser: {}", chromium.display());
     let wanted = fs::read_to_string(package).doing("read the package file of the browser tests")?;
     let folder = folder_in(target);
-    let (stamp, module) = (folder.join("package.json"), folder.join("node_modules/playwright-core/package.json"));
+    let (stamp, module) =
+        (folder.join("package.json"), folder.join("node_modules/playwright-core/package.json"));
     if fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted) && module.exists() {
         println!("already installed");
         return Ok(());
@@ -30,11 +32,12 @@ pub fn install(target: &Path, package: &Path) -> Result<()> {
     fs::create_dir_all(&folder).doing("make the folder of the browser tests")?;
     fs::write(&stamp, wanted).doing("write the package file of the browser tests")?;
     // A lock file would name this machine's registry.
-    let quietly = ["install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+    let quietly =
+        ["install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
     run(Command::new("npm").args(quietly).current_dir(&folder))
 }
 
-/// Where playwright-core is in a target folder, whether or not it is there.
+/// The folder of playwright-core in a target folder, whether or not it exists.
 pub fn folder_in(target: &Path) -> PathBuf {
     target.join("browser")
 }
@@ -42,7 +45,9 @@ pub fn folder_in(target: &Path) -> PathBuf {
 /// This machine's Chromium.
 pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).flat_map(|folder| NAMES.map(|name| folder.join(name))).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .flat_map(|folder| NAMES.map(|name| folder.join(name)))
+        .find(|file| file.is_file())
 }
 
 fn install_chromium() -> Result<PathBuf> {
@@ -53,6 +58,13 @@ fn install_chromium() -> Result<PathBuf> {
         return Err(Failure::new(advice));
     }
     run(Command::new("apt-get").args(["update", "-qq"]))?;
-    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"]))?;
+    run(Command::new("apt-get").args([
+        "install",
+        "-y",
+        "-qq",
+        "--no-install-recommends",
+        "chromium",
+        "fonts-dejavu-core",
+    ]))?;
     find().ok_or_else(|| Failure::new(advice))
 }

@@ -1,4 +1,4 @@
-//! What we depend on: licences, sources, versions, and the crates that must stay pure. Works offline.
+//! Checks the dependencies: licences, sources, versions, and the crates that must stay pure. Works offline.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -9,19 +9,20 @@ use crate::licences;
 use crate::step::{Failure, Result, output, run, works};
 use crate::workspace::Workspace;
 
-/// The one registry: cargo names it so in the lock file, whichever mirror a machine uses.
+/// The only allowed registry, as cargo names it in the lock file, whichever mirror a machine uses.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Crates that decide and fold, and must run anywhere: no runtime, no cloud.
+/// Crates that decide and fold. They must run anywhere: no runtime, no cloud.
 const PURE: &[&str] = &["dues-events", "dues-projections"];
 
-/// The programs that ship: the one-file one, and the Lambda artifact.
+/// The programs that ship: the single executable, and the Lambda artifact.
 const PROGRAMS: [&str; 2] = ["dues", "dues-lambda"];
 
-/// What a program may ship in two versions: Amazon's own crates for Lambda do not agree on one of base64, which is small.
-const TWICE: &[(&str, &str)] = &[("dues-lambda", "base64")];
+/// Crates that a program may ship in two versions. AWS's crates for Lambda disagree on base64. rusqlite
+/// stays at the version that dynoxide-rs links, with an older hashbrown than utoipa's indexmap has.
+const TWICE: &[(&str, &str)] = &[("dues-lambda", "base64"), ("dues", "hashbrown")];
 
-/// Checks every rule here, and cargo-deny's where it is installed.
+/// Checks all rules of this file, and cargo-deny's where it is installed.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let graph = Graph::read(&workspace.metadata)?;
     let mut found = graph.licences();
@@ -41,7 +42,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     advisories(workspace, deny)
 }
 
-/// Advisories need a database that only the network brings; with a copy on the machine they are checked.
+/// Checks advisories if their database is on this machine; only the network can provide it.
 fn advisories(workspace: &Workspace, deny: bool) -> Result<()> {
     let cargo_home = std::env::var_os("CARGO_HOME")
         .map(std::path::PathBuf::from)
@@ -61,11 +62,11 @@ struct Package<'a> {
     name: &'a str,
     version: &'a str,
     licence: Option<&'a str>,
-    /// None for our own crates.
+    /// `None` for our own crates.
     source: Option<&'a str>,
-    /// Name and required version of the dependencies that are not given by path.
+    /// Name and required version of each dependency that is not given by path.
     requires: Vec<(&'a str, &'a str)>,
-    /// Ids of what the built crate links.
+    /// Ids of the crates that the built crate links.
     normal: Vec<&'a str>,
 }
 
@@ -152,7 +153,7 @@ impl<'a> Graph<'a> {
         found
     }
 
-    /// The crate of ours with this name and everything it links.
+    /// Our crate with this name, and everything it links.
     fn linked_by(&self, name: &str) -> Vec<&Package<'a>> {
         let root = self.packages.iter().find(|(_, package)| package.source.is_none() && package.name == name);
         let mut waiting: Vec<&str> = root.map(|(id, _)| *id).into_iter().collect();
@@ -168,14 +169,24 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What a program links here, a `name version` to a line. The metadata cannot tell: it counts dependencies that only
-/// a feature nobody enables, or another platform, would bring.
+/// The crates that a program links on this platform, one `name version` per line. The metadata is not
+/// enough: it includes dependencies that only a disabled feature or another platform would link.
 fn linked_by(workspace: &Workspace, program: &str) -> Result<String> {
     let edges = "normal,no-proc-macro";
-    output(&mut workspace.cargo(&["tree", "--locked", "--package", program, "--edges", edges, "--prefix", "none"]))
+    output(&mut workspace.cargo(&[
+        "tree",
+        "--locked",
+        "--package",
+        program,
+        "--edges",
+        edges,
+        "--prefix",
+        "none",
+    ]))
 }
 
-/// Two versions of a crate in a program are code paid for twice. Macros run in the compiler and do not count.
+/// Finds crates that a program links in two versions, which doubles their code. Macros run in the compiler
+/// and do not count.
 fn shipped_twice(program: &str, tree: &str) -> Vec<String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in tree.lines() {
@@ -222,7 +233,11 @@ mod tests {
 
     fn node(id: &str, normal: &[&str], dev: &[&str]) -> Value {
         let dep = |id: &&str, kind: Value| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
-        let deps: Vec<Value> = normal.iter().map(|id| dep(id, Value::Null)).chain(dev.iter().map(|id| dep(id, json!("dev")))).collect();
+        let deps: Vec<Value> = normal
+            .iter()
+            .map(|id| dep(id, Value::Null))
+            .chain(dev.iter().map(|id| dep(id, json!("dev"))))
+            .collect();
         json!({"id": id, "deps": deps})
     }
 
@@ -239,7 +254,11 @@ mod tests {
             theirs("t", "tokio", "1.0.0"),
             theirs("a", "aws-types", "1.0.0"),
         ];
-        let nodes = [node("dues-events", &["m"], &["a"]), node("dues-projections", &[], &["m"]), node("m", &["t"], &[])];
+        let nodes = [
+            node("dues-events", &["m"], &["a"]),
+            node("dues-projections", &[], &["m"]),
+            node("m", &["t"], &[]),
+        ];
         let metadata = metadata(&packages, &nodes);
         let found = Graph::read(&metadata).unwrap().impure();
         assert_eq!(found, ["dues-events must stay pure, but links tokio"]);

@@ -1,6 +1,6 @@
-//! The project's own chores: `cargo xtask test`, `check`, `package` and `bench lambda`.
+//! Development tasks: `cargo xtask test`, `check`, `package` and `bench lambda`.
 //!
-//! It is a library too, so that the tests start ministack with the same lines as the test run does.
+//! Also a library, so that tests start ministack the same way as the test run.
 
 pub mod bench;
 pub mod browser;

@@ -1,6 +1,6 @@
-//! Licence expressions: is there a way to take this crate under licences that we accept?
+//! Licence expressions: can a crate be used under licences that we accept?
 
-/// What we accept. Keep in step with `deny.toml`.
+/// The accepted licences. Keep in step with `deny.toml`.
 pub const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -17,8 +17,8 @@ pub const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// Whether an expression can be satisfied with accepted licences alone: every side of an `AND`, one side of an `OR`.
-/// The old form `MIT/Apache-2.0` means `OR`. What cannot be read is an error that says why.
+/// Whether an expression can be satisfied with accepted licences alone: every side of an `AND`, one side of
+/// an `OR`. The old form `MIT/Apache-2.0` means `OR`. A malformed expression is an error with the reason.
 pub fn acceptable(expression: &str) -> Result<bool, String> {
     let mut parser = Parser { tokens: tokens(expression), at: 0 };
     let answer = parser.any()?;
@@ -60,7 +60,7 @@ impl Parser {
         if self.take("WITH") {
             licence = format!("{licence} WITH {}", self.name()?);
         }
-        // `GPL-2.0+` is that version or a later one: whoever accepts the version accepts this.
+        // `GPL-2.0+` is that version or a later one, so accepting the version accepts this.
         Ok(ALLOWED.contains(&licence.trim_end_matches('+')))
     }
 
@@ -137,7 +137,8 @@ mod tests {
     fn deny_toml_allows_the_same() {
         let deny = include_str!("../../deny.toml");
         let list = deny.split_once("allow = [").unwrap().1.split_once(']').unwrap().0;
-        let listed: Vec<&str> = list.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\",")).collect();
+        let listed: Vec<&str> =
+            list.lines().filter_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\",")).collect();
         assert_eq!(listed, ALLOWED);
     }
 }

@@ -1,4 +1,4 @@
-//! A ministack, AWS in one process, for as long as this value lives.
+//! Ministack, AWS in one process, running for as long as this value lives.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::step::{Doing, Failure, Result};
 
-/// Runs ministack, and takes its process group down when its standard input ends.
+/// Runs ministack, and ends its process group at the end of its standard input.
 const PROGRAM: &str = include_str!("ministack.py");
 
-/// It answers within a second on an idle machine; a busy one gets its time.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Startup takes a second on an idle machine; allow for a busy one.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running ministack. Dropping it, or the end of this process in whatever way, ends it and all that it has started.
+/// A running ministack. It and its children end when this is dropped or this process dies.
 #[derive(Debug)]
 pub struct Ministack {
     child: Child,
@@ -30,7 +30,7 @@ impl Ministack {
         Self::start_with(python, log, &[])
     }
 
-    /// The same, with settings of ministack's own.
+    /// Like [`Ministack::start`], with extra environment variables for ministack.
     pub fn start_with(python: &Path, log: &Path, settings: &[(&str, &str)]) -> Result<Self> {
         let out = File::options().create(true).append(true).open(log).doing("open ministack's log")?;
         let err = out.try_clone().doing("open ministack's log")?;
@@ -55,13 +55,13 @@ impl Ministack {
         Ok(started)
     }
 
-    /// Where it answers, as `http://127.0.0.1:PORT`.
+    /// Its address, as `http://127.0.0.1:PORT`.
     pub fn endpoint(&self) -> String {
         endpoint(self.port)
     }
 
     fn wait_until_it_answers(&mut self, log: &Path) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STARTUP_TIMEOUT;
         while !answers(self.port) {
             if let Some(status) = self.child.try_wait().doing("look after ministack")? {
                 return Err(Failure::new(format!("ministack stopped ({status}); see {}", log.display())));
@@ -77,13 +77,13 @@ impl Ministack {
 
 impl Drop for Ministack {
     fn drop(&mut self) {
-        // The end of its standard input is its sign to go, with its whole process group.
+        // Closing its standard input ends its whole process group.
         drop(self.child.stdin.take());
         let deadline = Instant::now() + Duration::from_secs(5);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             sleep(Duration::from_millis(20));
         }
-        // Both fail only when it is gone already.
+        // Both fail only if the process has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -102,7 +102,8 @@ fn answers(port: u16) -> bool {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        stream.write_all(b"GET /_ministack/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+        stream
+            .write_all(b"GET /_ministack/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
         let mut start = [0; 12];
         stream.read_exact(&mut start)?;
         Ok(String::from_utf8_lossy(&start).into_owned())

@@ -1,4 +1,5 @@
-//! `cargo xtask package`: the Lambda artifact, one zip with one binary, for each processor that the machine can build for.
+//! `cargo xtask package`: the Lambda artifact, one zip with one binary, for each processor that this machine
+//! can build for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +9,16 @@ use crate::python;
 use crate::step::{Doing, Failure, Result, output, run, step, works};
 use crate::workspace::Workspace;
 
-/// The glibc of `provided.al2023`: a binary that asks for a newer one does not start there.
+/// The glibc 2.x of `provided.al2023`: a binary that needs a newer one does not start there.
 const GLIBC: u32 = 34;
-/// Lambda on Arm.
+/// Target triple of Lambda on Arm.
 const ARM: &str = "aarch64-unknown-linux-gnu";
-/// What builds for Arm on another machine: cargo-lambda, and zig as its linker. Both are wheels, so nothing has to be compiled for them.
+/// Tools for cross-building to Arm: cargo-lambda, and zig as its linker. Both are wheels, so nothing has to
+/// be compiled for them.
 const CROSS: &str = "cargo-lambda==1.9.1\nziglang==0.15.2\n";
 
-/// Python writes the zip: the tests need it anyway, and it keeps the bit that makes the binary one. The time in it is always the same, so that the
-/// same binary makes the same zip.
+/// Python writes the zip: the tests need it anyway, and it keeps the executable bit. The timestamp is
+/// constant, so that the same binary gives the same zip.
 const ZIP: &str = "\
 import sys, zipfile
 binary, path = sys.argv[1:]
@@ -26,7 +28,7 @@ with zipfile.ZipFile(path, 'w') as out, open(binary, 'rb') as file:
     out.writestr(info, file.read(), compresslevel=9)
 ";
 
-/// Builds and packs for this machine's processor, and for Arm if its Rust is installed.
+/// Builds and packs for this machine's processor, and for Arm if its Rust target is installed.
 pub fn package(workspace: &Workspace) -> Result<()> {
     step("package bootstrap", || native(workspace))?;
     if !has_arm() {
@@ -36,10 +38,21 @@ pub fn package(workspace: &Workspace) -> Result<()> {
     step("package bootstrap for arm64", || arm(workspace))
 }
 
-/// The zip for this machine's processor, made anew if need be.
+/// The zip for this machine's processor, rebuilt if necessary.
 pub fn native(workspace: &Workspace) -> Result<PathBuf> {
-    // Symbols are of no use in Lambda, where nobody can look at a core.
-    let build = ["rustc", "--release", "--locked", "--package", "dues-lambda", "--bin", "bootstrap", "--", "-C", "strip=symbols"];
+    // Lambda writes no core dumps: symbols are useless there.
+    let build = [
+        "rustc",
+        "--release",
+        "--locked",
+        "--package",
+        "dues-lambda",
+        "--bin",
+        "bootstrap",
+        "--",
+        "-C",
+        "strip=symbols",
+    ];
     run(&mut workspace.cargo(&build))?;
     pack(&workspace.target.join("release/bootstrap"), &workspace.target.join("lambda/bootstrap.zip"))
 }
@@ -52,8 +65,19 @@ fn arm(workspace: &Workspace) -> Result<()> {
     let python = python::install_into(&folder.join("venv"), &requirements, "ziglang")?;
     let tools = python.parent().map(Path::to_path_buf).unwrap_or_default();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path))).doing("put cargo-lambda on the path")?;
-    let build = ["lambda", "build", "--release", "--locked", "--arm64", "--package", "dues-lambda", "--bin", "bootstrap"];
+    let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path)))
+        .doing("put cargo-lambda on the path")?;
+    let build = [
+        "lambda",
+        "build",
+        "--release",
+        "--locked",
+        "--arm64",
+        "--package",
+        "dues-lambda",
+        "--bin",
+        "bootstrap",
+    ];
     run(workspace.cargo(&build).env("PATH", path))?;
     let built = workspace.target.join("lambda/bootstrap/bootstrap");
     pack(&built, &folder.join("bootstrap-arm64.zip")).map(drop)
@@ -62,7 +86,9 @@ fn arm(workspace: &Workspace) -> Result<()> {
 fn pack(binary: &Path, zip: &Path) -> Result<PathBuf> {
     let bytes = fs::read(binary).doing("read the binary")?;
     if let Some(newer) = newest_glibc(&bytes).filter(|newest| *newest > GLIBC) {
-        return Err(Failure::new(format!("the binary asks for glibc 2.{newer}, Lambda has 2.{GLIBC}: build it on an older system")));
+        return Err(Failure::new(format!(
+            "the binary asks for glibc 2.{newer}, Lambda has 2.{GLIBC}: build it on an older system"
+        )));
     }
     if let Some(folder) = zip.parent() {
         fs::create_dir_all(folder).doing("make the folder of the artifact")?;
@@ -73,23 +99,26 @@ fn pack(binary: &Path, zip: &Path) -> Result<PathBuf> {
     Ok(zip.to_path_buf())
 }
 
-/// With one decimal.
+/// Megabytes with one decimal, rounded up.
 pub(crate) fn megabytes(bytes: u64) -> String {
     let tenths = (bytes * 10).div_ceil(1_000_000);
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// The newest glibc that a binary names, as the number behind `2.`.
+/// The newest glibc that a binary requires, as the number after `2.`.
 fn newest_glibc(binary: &[u8]) -> Option<u32> {
     const NAME: &[u8] = b"GLIBC_2.";
     let places = binary.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
-    let digits = places.map(|(at, _)| binary[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit()).copied().collect());
+    let digits = places.map(|(at, _)| {
+        binary[at + NAME.len()..].iter().take_while(|byte| byte.is_ascii_digit()).copied().collect()
+    });
     digits.filter_map(|digits: Vec<u8>| String::from_utf8(digits).ok()?.parse().ok()).max()
 }
 
 fn has_arm() -> bool {
     works(Command::new("rustup").arg("--version"))
-        && output(Command::new("rustup").args(["target", "list", "--installed"])).is_ok_and(|all| all.lines().any(|target| target == ARM))
+        && output(Command::new("rustup").args(["target", "list", "--installed"]))
+            .is_ok_and(|all| all.lines().any(|target| target == ARM))
 }
 
 #[cfg(test)]
@@ -104,6 +133,9 @@ mod tests {
 
     #[test]
     fn sizes_are_rounded_up() {
-        assert_eq!((megabytes(3_000_000), megabytes(3_000_001), megabytes(12_345_678)), ("3.0".into(), "3.1".into(), "12.4".into()));
+        assert_eq!(
+            (megabytes(3_000_000), megabytes(3_000_001), megabytes(12_345_678)),
+            ("3.0".into(), "3.1".into(), "12.4".into())
+        );
     }
 }

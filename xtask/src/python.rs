@@ -1,4 +1,5 @@
-//! The Python environment in the target folder that holds ministack, Stripe's library and a stand-in for Stripe.
+//! The Python environment in the target folder, with ministack, the Stripe library and a stand-in for
+//! Stripe.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +7,13 @@ use std::process::Command;
 
 use crate::step::{Doing, Failure, Result, output, run, works};
 
-/// Makes the environment have exactly what the requirements file says, and answers with its Python.
-/// A stamp in the environment remembers the requirements; while they are the same there is nothing to do.
+/// Installs exactly what the requirements file lists, and returns the Python of the environment. Does
+/// nothing while the copy of the requirements in the environment is unchanged.
 pub fn install(target: &Path, requirements: &Path) -> Result<PathBuf> {
     install_into(&target.join("venv"), requirements, "ministack.app, stripe, cfnlint")
 }
 
-/// The same for any environment; what it holds can be imported by these names.
+/// Like [`install`] for any environment. `modules` are the imports that prove that it works.
 pub fn install_into(venv: &Path, requirements: &Path, modules: &str) -> Result<PathBuf> {
     let wanted = fs::read_to_string(requirements).doing("read the requirements")?;
     let stamp = venv.join("requirements.stamp");
@@ -26,12 +27,14 @@ pub fn install_into(venv: &Path, requirements: &Path, modules: &str) -> Result<P
         fs::remove_dir_all(venv).doing("remove the outdated Python environment")?;
     }
     create(venv)?;
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(requirements))?;
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(requirements))?;
     fs::write(&stamp, wanted).doing("write the stamp of the Python environment")?;
     Ok(python)
 }
 
-/// The Python of the environment in a target folder, whether or not it is there.
+/// The Python of the environment in a target folder, whether or not it exists.
 pub fn python_in(target: &Path) -> PathBuf {
     target.join("venv/bin/python")
 }

@@ -1,4 +1,4 @@
-//! What must not be in a tracked file: a path of this machine, a registry's host, a real key.
+//! Rejects tracked files that contain a path of this machine, the host of a registry, or a real key.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ const HOMES: &[(&str, &str)] = &[("/ro", "ot/"), ("/ho", "me/"), ("/Us", "ers/")
 /// What an access key id starts with (long-lived, temporary), in two halves; 16 capitals or digits follow.
 const KEYS: &[(&str, &str)] = &[("AK", "IA"), ("AS", "IA")];
 
-/// Looks through every tracked file.
+/// Checks every tracked file.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let listed = output(Command::new("git").current_dir(&workspace.root).args(["ls-files", "-z"]))?;
     let here = workspace.root.to_string_lossy().into_owned();
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 /// What is wrong with a line, without repeating a key.
 fn problem(line: &str, here: &str) -> Option<&'static str> {
     let joined = |halves: &(&str, &str)| format!("{}{}", halves.0, halves.1);
-    // A root such as `/app` is too short to tell from an ordinary word.
+    // A root such as `/app` is too short to distinguish from an ordinary word.
     let names_here = here.matches('/').count() > 1 && line.contains(here);
     if names_here || HOMES.iter().any(|home| names_a_folder(line, &joined(home))) {
         Some("an absolute path of a machine")
@@ -74,7 +74,7 @@ fn problem(line: &str, here: &str) -> Option<&'static str> {
     }
 }
 
-/// A home with a name behind it is someone's folder; one without, or inside a web address, is not.
+/// A home folder followed by a name is a person's folder; one without, or inside a web address, is not.
 fn names_a_folder(line: &str, home: &str) -> bool {
     line.match_indices(home).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -84,7 +84,7 @@ fn names_a_folder(line: &str, home: &str) -> bool {
     })
 }
 
-/// AWS's own documentation uses ids that end in EXAMPLE; those are nobody's.
+/// AWS's own documentation uses ids that end in EXAMPLE; those are allowed.
 fn has_key(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let fits = |c: &char| c.is_ascii_uppercase() || c.is_ascii_digit();

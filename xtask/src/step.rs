@@ -4,20 +4,20 @@ use std::fmt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Why a step stopped the run: one sentence, or one line for each thing found.
+/// Why a step failed: one sentence, or one line per finding.
 #[derive(Debug)]
 pub struct Failure(String);
 
-/// What every chore answers.
+/// Result of a task.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// A failure told in these words.
+    /// A failure with this message.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 
-    /// All that a check has found, one to a line; no finding is no failure.
+    /// All findings of a check, one per line; `Ok` if there are none.
     pub fn unless_none(what: &str, found: &[String]) -> Result<()> {
         if found.is_empty() { Ok(()) } else { Err(Self(format!("{what}:\n  {}", found.join("\n  ")))) }
     }
@@ -48,7 +48,7 @@ pub fn heading(name: &str) {
     println!("\n=== {name}");
 }
 
-/// Runs a step under its heading and says how long it took.
+/// Runs a step under its heading and prints how long it took.
 pub fn step<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     heading(name);
     let started = Instant::now();
@@ -58,30 +58,36 @@ pub fn step<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     outcome
 }
 
-/// Runs a command with our own output; a non-zero exit is a failure.
+/// Runs a command that shares our output; a non-zero exit is a failure.
 pub fn run(command: &mut Command) -> Result<()> {
-    let told = tell(command);
-    let status = command.stdin(Stdio::null()).status().doing(format!("run {told}"))?;
-    if status.success() { Ok(()) } else { Err(Failure(format!("{told}: {status}"))) }
+    let line = command_line(command);
+    let status = command.stdin(Stdio::null()).status().doing(format!("run {line}"))?;
+    if status.success() { Ok(()) } else { Err(Failure(format!("{line}: {status}"))) }
 }
 
-/// Runs a command for what it prints; its errors go to ours.
+/// Runs a command and returns its standard output; its standard error goes to ours.
 pub fn output(command: &mut Command) -> Result<String> {
-    let told = tell(command);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().doing(format!("run {told}"))?;
+    let line = command_line(command);
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().doing(format!("run {line}"))?;
     if !output.status.success() {
-        return Err(Failure(format!("{told}: {}", output.status)));
+        return Err(Failure(format!("{line}: {}", output.status)));
     }
-    String::from_utf8(output.stdout).doing(format!("read what {told} printed"))
+    String::from_utf8(output.stdout).doing(format!("read what {line} printed"))
 }
 
-/// Whether a command can be run at all: used to see what is installed.
+/// Whether a command runs successfully: detects what is installed.
 pub fn works(command: &mut Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// The command as a person would type it, without the folder it was found in.
-fn tell(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
     let args = command.get_args().map(|arg| arg.to_string_lossy());

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::step::{Doing, Failure, Result, output};
 
-/// The cache is emptied when it has grown past this: each clone of the repository leaves its own artefacts in it.
+/// Size at which the cache is emptied: each clone of the repository leaves its own artefacts in it.
 const CACHE_LIMIT_BYTES: u64 = 12 << 30;
 
 /// This repository on this machine.
@@ -21,16 +21,19 @@ pub struct Workspace {
     pub target: PathBuf,
     /// Whether that folder is in the cache, and so outlives this clone.
     pub cached: bool,
-    /// What `cargo metadata --locked` says.
+    /// Output of `cargo metadata --locked`.
     pub metadata: Value,
 }
 
 impl Workspace {
     /// Finds the workspace that xtask was started in, and prints the target folder.
     pub fn find() -> Result<Self> {
-        let cache = cache_folder(std::env::var_os("DUES_CACHE"), std::env::var_os("CI"), std::env::var_os("HOME"), |folder| {
-            fs::create_dir_all(folder).is_ok()
-        });
+        let cache = cache_folder(
+            std::env::var_os("DUES_CACHE"),
+            std::env::var_os("CI"),
+            std::env::var_os("HOME"),
+            |folder| fs::create_dir_all(folder).is_ok(),
+        );
         let start = match std::env::var_os("CARGO_MANIFEST_DIR") {
             Some(crate_folder) => PathBuf::from(crate_folder),
             None => std::env::current_dir().doing("find the current folder")?,
@@ -56,7 +59,7 @@ impl Workspace {
         command
     }
 
-    /// Empties a cache that has outgrown its limit; a person's own target folder is theirs to clean.
+    /// Empties a cache that exceeds its limit. A target folder outside the cache is left alone.
     pub fn trim(&self) -> Result<()> {
         if !self.cached {
             return Ok(());
@@ -76,8 +79,8 @@ impl Workspace {
     }
 }
 
-/// Cargo sets variables about xtask for xtask's own process. They are not for the cargo commands below it, whose build
-/// scripts may look at them and run again each time.
+/// Cargo sets variables about xtask for xtask's own process. Remove them for the cargo commands below it:
+/// build scripts may read them and would run again each time.
 fn cargo_in(folder: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
@@ -91,7 +94,7 @@ fn cargo_in(folder: &Path) -> Command {
     command
 }
 
-/// `DUES_CACHE` if it is set; in CI, a folder below the home folder, if it can be made; else none.
+/// `DUES_CACHE` if it is set; in CI, a folder below the home folder, if it can be created; else none.
 fn cache_folder(
     named: Option<OsString>,
     ci: Option<OsString>,
@@ -109,10 +112,13 @@ fn cache_folder(
 }
 
 fn path_in(metadata: &Value, field: &str) -> Result<PathBuf> {
-    metadata[field].as_str().map(PathBuf::from).ok_or_else(|| Failure::new(format!("cargo metadata has no {field}")))
+    metadata[field]
+        .as_str()
+        .map(PathBuf::from)
+        .ok_or_else(|| Failure::new(format!("cargo metadata has no {field}")))
 }
 
-/// The bytes below a folder; what cannot be read counts as nothing.
+/// The bytes below a folder; unreadable entries count as nothing.
 fn folder_size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries

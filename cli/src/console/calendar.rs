@@ -1,187 +1,200 @@
-//! The collections calendar: what falls due in the coming weeks, on which day it is collected, and which days banks are closed.
+//! The collections calendar: records by due date, the day they are debited, and bank holidays.
 
 use chrono::{Datelike as _, Days, NaiveDate, NaiveTime, TimeDelta};
+use dues_events::Time;
+use dues_events::billing::record::{Record, Status};
 use dues_events::calendar::{banking_day_from, holiday, is_banking_day};
-use dues_events::record::{Record, Status};
-use dues_events::{GoTime, Time};
+use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-use super::format::{chip, count, day, dollars, member_link, moment, record_link};
-use super::html::Html;
-use super::page::{Page, Place};
+use super::aggregates::Cell;
+use super::format::{chip, count, date_time, day, dollars, member_link, record_link};
+use super::page::{MenuItem, Page, not_found};
 use super::query::Query;
-use super::sums::Cell;
-use super::{Answer, Console};
+use super::snapshots::Snapshot;
+use super::{Console, Reply};
 use crate::output::{Error, grouped};
 
-/// How many weeks are shown.
+/// Weeks shown.
 const WEEKS: u64 = 6;
-/// How many records of a day are listed, and how many scheduled ones are looked at to find them.
-const LISTED: usize = 100;
-const LOOKED_AT: usize = 50;
+/// Records listed for a day, and index pages (of 1,000 scheduled records) read to find them.
+const MAX_LISTED: usize = 100;
+const MAX_PAGES: usize = 50;
 
-pub(super) async fn page(console: &Console, query: &Query) -> Result<Answer, Error> {
-    let known = console.watch.look().await;
+pub(super) async fn page(console: &Console, query: &Query) -> Result<Reply, Error> {
+    let snapshot = console.snapshots.current().await;
     let now = match query.time("at") {
-        Ok(at) => at.unwrap_or_else(|| console.reference(&known)),
-        Err(why) => return Ok(Answer::Page(super::page::missing(&why))),
+        Ok(at) => at.unwrap_or_else(|| console.reference_time(&snapshot)),
+        Err(why) => return Ok(Reply::Page(not_found(&why))),
     };
-    let today = now.date_naive();
-    let due: BTreeMap<NaiveDate, Cell> = known.sums.due.clone();
-    let mut body = Html::of(
-        "<div class=\"head\"><h1>Collections calendar</h1><p class=\"fresh\">from {}</p></div><p class=\"lead\">Scheduled records are debited at 08:00 on the day they fall due, or on the \
-         next day on which banks are open; failed ones are presented again at 07:00.</p>",
-        &[&day(now)],
-    );
-    if let Some(counted) = known.counting {
-        body.put("<p class=\"note\">The records are being counted, {} so far: load this page again in a moment.</p>", &[&grouped(counted)]);
-    }
-    body.add(&next_runs(console, now, &due).await?);
-    body.add(&grid(today, &due));
-    if let Some(wanted) = query.get("day") {
-        let Ok(wanted) = wanted.parse::<NaiveDate>() else {
-            return Ok(Answer::Page(super::page::missing("day: not a day such as 2026-02-01")));
-        };
-        body.add(&list(console, wanted).await?);
-    }
-    Ok(Answer::Page(Page::new("Collections calendar", Place::Calendar, body)))
+    let Ok(selected) = query.get("day").map(str::parse::<NaiveDate>).transpose() else {
+        return Ok(Reply::Page(not_found("day: not a date such as 2026-02-01")));
+    };
+    let body = html! {
+        div.head { h1 { "Collections calendar" } p.fresh { "from " (day(now)) } }
+        p.lead {
+            "Scheduled records are debited at 08:00 on their due date, or on the next banking day; failed \
+             ones are retried at 07:00."
+        }
+        @if let Some(counted) = snapshot.counting {
+            p.note { "Counting records, " (grouped(counted)) " so far: reload in a moment." }
+        }
+        (next_runs(console, &snapshot, now).await?)
+        (grid(now.date_naive(), &snapshot.aggregates.due))
+        @if let Some(selected) = selected { (due_on(console, selected).await?) }
+    };
+    Ok(Reply::Page(Page::new("Collections calendar", MenuItem::Calendar, body)))
 }
 
 /// What the next runs do.
-async fn next_runs(console: &Console, now: Time, due: &BTreeMap<NaiveDate, Cell>) -> Result<Html, Error> {
-    let failed = console.failed(now).await?;
-    let known = console.watch.latest();
-    let overdue = due.range(..now.date_naive()).fold(Cell::default(), |sum, (_, cell)| sum.plus(*cell));
-    let mut html = Html::of("<dl class=\"figures five\">", &[]);
-    let mut figure = |class: &str, name: &str, cell: Cell, what: &str| {
-        html.put(
-            "<div class=\"figure s-{}\"><dt>{}</dt><dd><b>{}</b><small>{} {}</small></dd></div>",
-            &[&class, &name, &dollars(cell.amount), &grouped(cell.count), &what],
-        );
-    };
-    let more = if failed.more { ", of those that were asked about" } else { "" };
-    figure("error", "Presented again", failed.again, &format!("on {}{more}", moment(failed.at)));
-    figure("cancelled", "Left alone", failed.left, "failed, and may not be presented");
-    figure("achsent", "In flight", known.sums.of(Status::AchSent), "settle or return within two banking days");
-    figure("scheduled", "Overdue", overdue, "wait for the next run");
-    figure("paused", "Paused", known.sums.of(Status::Paused), "rest");
-    html.put("</dl>", &[]);
-    Ok(html)
+async fn next_runs(console: &Console, snapshot: &Snapshot, now: Time) -> Result<Markup, Error> {
+    let retry = console.next_retry(now).await?;
+    let aggregates = &snapshot.aggregates;
+    let overdue =
+        aggregates.due.range(..now.date_naive()).fold(Cell::default(), |sum, (_, cell)| sum.plus(*cell));
+    let sample = if retry.is_partial { ", of those checked" } else { "" };
+    let figures = [
+        ("error", "Retried", retry.collected, format!("on {}{sample}", date_time(retry.at))),
+        ("cancelled", "Not retried", retry.left, "failed, not eligible".to_owned()),
+        (
+            "achsent",
+            "In flight",
+            aggregates.of(Status::AchSent),
+            "settle or return within two banking days".to_owned(),
+        ),
+        ("scheduled", "Overdue", overdue, "waiting for the next run".to_owned()),
+        ("paused", "Paused", aggregates.of(Status::Paused), "not billed".to_owned()),
+    ];
+    Ok(html! {
+        dl.figures.five {
+            @for (class, name, cell, what) in &figures {
+                div class={ "figure s-" (class) } {
+                    dt { (name) }
+                    dd { b { (dollars(cell.amount)) } small { (grouped(cell.count)) " " (what) } }
+                }
+            }
+        }
+    })
 }
 
-fn grid(today: NaiveDate, due: &BTreeMap<NaiveDate, Cell>) -> Html {
+fn grid(today: NaiveDate, due: &BTreeMap<NaiveDate, Cell>) -> Markup {
     let monday = today - Days::new(u64::from(today.weekday().num_days_from_monday()));
-    let most = due.values().map(|cell| cell.count).max().unwrap_or(1).max(1);
-    let mut html =
-        Html::of("<div class=\"calendar\" role=\"table\" aria-label=\"What falls due\"><div class=\"week names\" role=\"row\">", &[]);
-    for name in ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"] {
-        html.put("<span role=\"columnheader\">{}</span>", &[&name]);
-    }
-    html.put("</div>", &[]);
-    for week in 0..WEEKS {
-        html.put("<div class=\"week\" role=\"row\">", &[]);
-        let mut sum = Cell::default();
-        for n in 0..7 {
-            let date = monday + Days::new(week * 7 + n);
-            let cell = due.get(&date).copied().unwrap_or_default();
-            sum = sum.plus(cell);
-            html.add(&square(date, today, cell, most));
+    let highest = due.values().map(|cell| cell.count).max().unwrap_or(1).max(1);
+    html! {
+        div.calendar role="table" aria-label="Records by due date" {
+            div.week.names role="row" {
+                @for name in ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"] {
+                    span role="columnheader" { (name) }
+                }
+            }
+            @for week in 0..WEEKS {
+                @let days = (0..7).map(|n| monday + Days::new(week * 7 + n));
+                @let cells: Vec<(NaiveDate, Cell)> =
+                    days.map(|date| (date, due.get(&date).copied().unwrap_or_default())).collect();
+                @let total = cells.iter().fold(Cell::default(), |sum, (_, cell)| sum.plus(*cell));
+                div.week role="row" {
+                    @for (date, cell) in cells { (square(date, today, cell, highest)) }
+                    @if total.count > 0 {
+                        p.sum role="cell" { (count(total.count, "record")) " · " (dollars(total.amount)) }
+                    }
+                }
+            }
         }
-        if sum.count > 0 {
-            html.put("<p class=\"sum\" role=\"cell\">{} · {}</p>", &[&count(sum.count, "record"), &dollars(sum.amount)]);
-        }
-        html.put("</div>", &[]);
     }
-    html.put("</div>", &[]);
-    html
 }
 
-/// One day.
-fn square(date: NaiveDate, today: NaiveDate, cell: Cell, most: u64) -> Html {
-    let mut class = vec!["day"];
-    if date == today {
-        class.push("today");
-    }
-    if date < today {
-        class.push("past");
-    }
-    if !is_banking_day(date) {
-        class.push("closed");
-    }
-    if date.day() == 1 {
-        class.push("first");
-    }
-    let label = if date.day() == 1 || date == today { date.format("%-d %b").to_string() } else { date.day().to_string() };
-    let mut html = Html::of("<div class=\"{}\" role=\"cell\"><time datetime=\"{}\">{}</time>", &[&class.join(" "), &date, &label]);
-    if let Some(holiday) = holiday(date) {
-        html.put("<em>{}</em>", &[&holiday.to_string()]);
-    } else if !is_banking_day(date) {
-        html.put("<em class=\"quiet\">banks closed</em>", &[]);
-    }
-    if cell.count > 0 {
-        html.put(
-            "<a href=\"/console/calendar?day={}#list\"><b>{}</b> <span>{}</span></a><svg class=\"bar\" viewBox=\"0 0 1000 4\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{}\" height=\"4\"/></svg>",
-            &[&date, &count(cell.count, "record"), &dollars(cell.amount), &(cell.count * 1000 / most)],
-        );
-        let collected = banking_day_from(date);
-        if collected != date {
-            html.put("<small>debited {}</small>", &[&collected.format("%a %-d").to_string()]);
+/// One day of the grid.
+fn square(date: NaiveDate, today: NaiveDate, cell: Cell, highest: u64) -> Markup {
+    let (is_first, is_open) = (date.day() == 1, is_banking_day(date));
+    let label = if is_first || date == today { "%-d %b" } else { "%-d" };
+    let debited = banking_day_from(date);
+    html! {
+        div.day.today[date == today].past[date < today].closed[!is_open].first[is_first] role="cell" {
+            time datetime=(date) { (date.format(label)) }
+            @if let Some(holiday) = holiday(date) {
+                em { (holiday) }
+            } @else if !is_open {
+                em.quiet { "banks closed" }
+            }
+            @if cell.count > 0 {
+                a href={ "/console/calendar?day=" (date) "#list" } {
+                    b { (count(cell.count, "record")) } " " span { (dollars(cell.amount)) }
+                }
+                svg.bar viewBox="0 0 1000 4" preserveAspectRatio="none" aria-hidden="true" {
+                    rect width=(cell.count * 1000 / highest) height="4" {}
+                }
+                @if debited != date { small { "debited " (debited.format("%a %-d")) } }
+            }
         }
     }
-    html.put("</div>", &[]);
-    html
 }
 
-/// The records that fall due on a day.
-async fn list(console: &Console, wanted: NaiveDate) -> Result<Html, Error> {
-    let from = wanted.and_time(NaiveTime::MIN).and_utc();
-    let (mut found, mut start, mut whole): (Vec<Record>, _, bool) = (Vec::new(), None, true);
-    for page in 0..=LOOKED_AT {
-        if page == LOOKED_AT || found.len() > LISTED {
-            whole = false;
+/// The scheduled records that are due on a day.
+async fn due_on(console: &Console, date: NaiveDate) -> Result<Markup, Error> {
+    let from = date.and_time(NaiveTime::MIN).and_utc();
+    let (mut found, mut start, mut is_complete): (Vec<Record>, _, bool) = (Vec::new(), None, true);
+    for page in 0..=MAX_PAGES {
+        if page == MAX_PAGES || found.len() > MAX_LISTED {
+            is_complete = false;
             break;
         }
-        let page = console.store.notification_page(Status::Scheduled, from, from + TimeDelta::days(1), start).await?;
+        let page = console
+            .store
+            .notification_page(Status::Scheduled, from, from + TimeDelta::days(1), start)
+            .await?;
         found.extend(page.records);
         match page.next {
             Some(next) => start = Some(next),
             None => break,
         }
     }
-    found.truncate(LISTED);
+    found.truncate(MAX_LISTED);
     found.sort_by(|a, b| (a.billing_date.at(), &a.user_id).cmp(&(b.billing_date.at(), &b.user_id)));
-    let mut html =
-        Html::of("<section class=\"card\" id=\"list\"><h2>Due on {} <small>debited {}</small></h2>", &[&wanted, &banking_day_from(wanted)]);
-    if found.is_empty() {
-        html.put("<p>Nothing that was looked at is due then.</p>", &[]);
-    } else {
-        html.put(
-            "<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Member</th><th scope=\"col\">Status</th><th scope=\"col\">Tier</th>\
-             <th scope=\"col\" class=\"n\">Amount</th><th scope=\"col\">Cancels</th><th scope=\"col\">Record</th></tr></thead><tbody>",
-            &[],
-        );
-        for record in &found {
-            html.put(
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td></tr>",
-                &[
-                    &member_link(&record.user_id),
-                    &chip(record.status()),
-                    &record.plan.tier.as_str(),
-                    &dollars(record.plan.amount.decimal()),
-                    &record.cancel_at.as_ref().map(|at| day(GoTime::at(at))),
-                    &record_link(&record.user_id, &record.subscription_id),
-                ],
-            );
+    Ok(html! {
+        section.card id="list" {
+            h2 { "Due on " (date) " " small { "debited " (banking_day_from(date)) } }
+            @if found.is_empty() {
+                p { "No scheduled records are due on this day." }
+            } @else {
+                (table(&found))
+            }
+            @if !is_complete {
+                p.note {
+                    "The first " (MAX_LISTED) " matches among " (MAX_PAGES) ",000 scheduled records; there may \
+                     be more."
+                }
+            }
         }
-        html.put("</tbody></table></div>", &[]);
+    })
+}
+
+fn table(records: &[Record]) -> Markup {
+    html! {
+        div.wide tabindex="0" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Member" }
+                        th scope="col" { "Status" }
+                        th scope="col" { "Tier" }
+                        th.n scope="col" { "Amount" }
+                        th scope="col" { "Cancels" }
+                        th scope="col" { "Record" }
+                    }
+                }
+                tbody {
+                    @for record in records {
+                        tr {
+                            td { (member_link(&record.user_id)) }
+                            td { (chip(record.status())) }
+                            td { (record.plan.tier.as_str()) }
+                            td.n { (dollars(record.plan.amount.decimal())) }
+                            td { @if let Some(at) = &record.cancel_at { (day(at.at())) } }
+                            td { (record_link(&record.user_id, &record.subscription_id)) }
+                        }
+                    }
+                }
+            }
+        }
     }
-    if !whole {
-        let thousands = LOOKED_AT as u64;
-        html.put(
-            "<p class=\"note\">The first {} of what was found among {},000 scheduled records; there may be more.</p>",
-            &[&LISTED, &thousands],
-        );
-    }
-    html.put("</section>", &[]);
-    Ok(html)
 }

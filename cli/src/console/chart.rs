@@ -1,99 +1,113 @@
-//! Charts as SVG, made here: the drawing stretches with the page, its words are HTML beside it and stay sharp.
+//! Charts as SVG. The drawing stretches with the page; labels are HTML next to it and stay sharp.
 
+use maud::{Markup, html};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive as _;
 
-use super::html::Html;
-
-/// How high a drawing is, in its own units, and how wide one column.
+/// The height of a chart, the width of a column and of its bar, in SVG units.
 const HEIGHT: u64 = 1000;
 const COLUMN: u64 = 100;
 const BAR: u64 = 64;
 
-/// A column: what stands below it, what it comes to, and its parts from the bottom up.
+/// A stacked column.
 pub(super) struct Column {
     pub(super) label: String,
     pub(super) total: String,
-    pub(super) parts: Vec<Piece>,
-    /// Whether it is about what has not happened yet.
+    /// From the bottom up.
+    pub(super) parts: Vec<Part>,
+    /// Whether it lies in the future.
     pub(super) ahead: bool,
 }
 
 /// A part of a column.
-pub(super) struct Piece {
+pub(super) struct Part {
     pub(super) class: &'static str,
-    /// How much: only the proportions matter.
+    /// Relative to the other parts.
     pub(super) size: u64,
     pub(super) title: String,
 }
 
-/// Columns of stacked parts.
-pub(super) fn columns(title: &str, columns: &[Column]) -> Html {
-    let most = columns.iter().map(|column| column.parts.iter().map(|part| part.size).sum()).max().unwrap_or(0).max(1);
+/// Stacked columns with an axis.
+pub(super) fn columns(title: &str, columns: &[Column]) -> Markup {
+    let sizes = columns.iter().map(|column| column.parts.iter().map(|part| part.size).sum());
+    let highest = sizes.max().unwrap_or(0).max(1);
     let width = COLUMN * columns.len() as u64;
-    let mut html = Html::of(
-        "<div class=\"columns\" role=\"group\" aria-label=\"{}\"><svg class=\"plot\" viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
-        &[&title, &width, &HEIGHT],
-    );
-    for quarter in 0..4 {
-        let y = HEIGHT * quarter / 4;
-        html.put("<line class=\"grid\" x1=\"0\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", &[&width, &y, &y]);
-    }
-    for (n, column) in columns.iter().enumerate() {
-        let x = n as u64 * COLUMN + (COLUMN - BAR) / 2;
-        let mut below = 0;
-        for part in column.parts.iter().filter(|part| part.size > 0) {
-            // Ends are rounded, not heights, so that the parts meet.
-            let place = |size: u64| u64::try_from(u128::from(size) * u128::from(HEIGHT) / u128::from(most)).unwrap_or(HEIGHT);
-            let (bottom, top) = (place(below), place(below + part.size));
-            below += part.size;
-            html.put(
-                "<rect class=\"f-{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{}</title></rect>",
-                &[&part.class, &x, &(HEIGHT - top), &BAR, &(top - bottom), &part.title],
-            );
+    html! {
+        div.columns role="group" aria-label=(title) {
+            svg.plot viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
+                @for quarter in 0..4 {
+                    @let y = HEIGHT * quarter / 4;
+                    line.grid x1="0" x2=(width) y1=(y) y2=(y) {}
+                }
+                @for (n, column) in columns.iter().enumerate() { (bar(n, column, highest)) }
+            }
+            ol.axis {
+                @for column in columns {
+                    li.ahead[column.ahead] { b { (column.total) } span { (column.label) } }
+                }
+            }
         }
     }
-    html.put("</svg><ol class=\"axis\">", &[]);
-    for column in columns {
-        let class = if column.ahead { "ahead" } else { "" };
-        html.put("<li class=\"{}\"><b>{}</b><span>{}</span></li>", &[&class, &column.total, &column.label]);
-    }
-    html.put("</ol></div>", &[]);
-    html
 }
 
-/// What a colour stands for.
-pub(super) fn legend(entries: &[(&'static str, String, String)]) -> Html {
-    let mut html = Html::of("<ul class=\"legend\">", &[]);
-    for (class, name, value) in entries {
-        html.put("<li class=\"s-{}\"><i aria-hidden=\"true\"></i>{} <b>{}</b></li>", &[class, name, value]);
+/// Offsets are rounded, not heights, so that neighbouring parts meet.
+fn bar(n: usize, column: &Column, highest: u64) -> Markup {
+    let x = n as u64 * COLUMN + (COLUMN - BAR) / 2;
+    let offset = |size: u64| {
+        u64::try_from(u128::from(size) * u128::from(HEIGHT) / u128::from(highest)).unwrap_or(HEIGHT)
+    };
+    let mut below = 0;
+    let parts = column.parts.iter().filter(|part| part.size > 0).map(|part| {
+        let (bottom, top) = (offset(below), offset(below + part.size));
+        below += part.size;
+        (part, HEIGHT - top, top - bottom)
+    });
+    html! {
+        @for (part, y, height) in parts {
+            rect class={ "f-" (part.class) } x=(x) y=(y) width=(BAR) height=(height) {
+                title { (part.title) }
+            }
+        }
     }
-    html.put("</ul>", &[]);
-    html
 }
 
-/// A rate against its limit, which stands at two thirds of the width.
-pub(super) fn gauge(rate: Decimal, limit: Decimal) -> Html {
+/// Colour class, name and value of each entry.
+pub(super) fn legend(entries: &[(&'static str, &'static str, String)]) -> Markup {
+    html! {
+        ul.legend {
+            @for (class, name, value) in entries {
+                li class={ "s-" (class) } { i aria-hidden="true" {} (name) " " b { (value) } }
+            }
+        }
+    }
+}
+
+/// A rate against its limit, which is at two thirds of the width.
+pub(super) fn gauge(rate: Decimal, limit: Decimal) -> Markup {
     const LIMIT: u64 = 667;
-    let share = (rate * Decimal::from(LIMIT)).checked_div(limit).and_then(|share| share.to_u64()).unwrap_or(0);
-    let class = if rate > limit { "over" } else { "within" };
-    Html::of(
-        "<svg class=\"gauge {}\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"bed\" width=\"1000\" height=\"10\"/>\
-         <rect class=\"fill\" width=\"{}\" height=\"10\"/><line x1=\"{}\" x2=\"{}\" y1=\"0\" y2=\"10\"/></svg>",
-        &[&class, &share.min(1000), &LIMIT, &LIMIT],
-    )
+    let share =
+        (rate * Decimal::from(LIMIT)).checked_div(limit).and_then(|share| share.to_u64()).unwrap_or(0);
+    html! {
+        svg class={ "gauge " (if rate > limit { "over" } else { "within" }) } viewBox="0 0 1000 10"
+            preserveAspectRatio="none" aria-hidden="true" {
+            rect.bed width="1000" height="10" {}
+            rect.fill width=(share.min(1000)) height="10" {}
+            line x1=(LIMIT) x2=(LIMIT) y1="0" y2="10" {}
+        }
+    }
 }
 
-/// Events a second over the last minute.
-pub(super) fn pulse(values: &[u64]) -> Html {
-    let most = values.iter().copied().max().unwrap_or(0).max(1);
+/// Events per second over the last minute.
+pub(super) fn sparkline(values: &[u64]) -> Markup {
+    let highest = values.iter().copied().max().unwrap_or(0).max(1);
     let start = 60_usize.saturating_sub(values.len());
-    let point = |(n, value): (usize, &u64)| format!("{},{}", start + n, 40 - value * 36 / most);
+    let point = |(n, value): (usize, &u64)| format!("{},{}", start + n, 40 - value * 36 / highest);
     let points: Vec<String> = values.iter().enumerate().map(point).collect();
-    Html::of(
-        "<svg class=\"pulse\" viewBox=\"0 0 59 42\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><polyline id=\"pulse\" points=\"{}\"/></svg>",
-        &[&points.join(" ")],
-    )
+    html! {
+        svg.pulse viewBox="0 0 59 42" preserveAspectRatio="none" aria-hidden="true" {
+            polyline id="pulse" points=(points.join(" ")) {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -101,22 +115,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_column_meet_and_fill_the_height() {
-        let part = |size| Piece { class: "completed", size, title: "<b>".into() };
-        let column = Column { label: "Jan".into(), total: "3".into(), parts: vec![part(1), part(2)], ahead: false };
+    fn parts_of_a_column_meet_and_fill_the_height() {
+        let part = |size| Part { class: "completed", size, title: "<b>".into() };
+        let column =
+            Column { label: "Jan".into(), total: "3".into(), parts: vec![part(1), part(2)], ahead: false };
         let drawn = columns("t", &[column]).into_string();
         assert!(
-            drawn.contains("y=\"667\" width=\"64\" height=\"333\"") && drawn.contains("y=\"0\" width=\"64\" height=\"667\""),
+            drawn.contains("y=\"667\" width=\"64\" height=\"333\"")
+                && drawn.contains("y=\"0\" width=\"64\" height=\"667\""),
             "{drawn}"
         );
         assert!(drawn.contains("<title>&lt;b&gt;</title>"));
     }
 
     #[test]
-    fn nothing_at_all_is_no_division_by_zero() {
+    fn empty_data_does_not_divide_by_zero() {
         assert!(columns("t", &[]).into_string().contains("viewBox=\"0 0 0 1000\""));
         assert!(gauge(Decimal::ZERO, Decimal::ZERO).into_string().contains("within"));
-        assert!(pulse(&[]).into_string().contains("points=\"\""));
+        assert!(sparkline(&[]).into_string().contains("points=\"\""));
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! Small pieces that every page has: amounts, times, statuses, links.
+//! Elements that every page uses: amounts, times, statuses, links.
 
-use dues_events::record::Status;
+use dues_events::billing::record::Status;
 use dues_events::{SubscriptionId, Time, UserId};
+use maud::{Markup, html};
 
-use super::html::{Html, segment};
+use super::query::percent_encode;
 pub(super) use crate::output::dollars;
 use crate::output::grouped;
 
-/// `2026-04-30 22:00`, in UTC like everything here.
-pub(super) fn moment(at: Time) -> String {
+/// `2026-04-30 22:00`, in UTC.
+pub(super) fn date_time(at: Time) -> String {
     at.format("%Y-%m-%d %H:%M").to_string()
 }
 
@@ -17,14 +18,14 @@ pub(super) fn day(at: Time) -> String {
     at.format("%Y-%m-%d").to_string()
 }
 
-/// A moment, with all its digits for whoever points at it.
-pub(super) fn time(at: Time) -> Html {
+/// A `time` element; the tooltip has the full precision.
+pub(super) fn time(at: Time) -> Markup {
     let exact = at.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
-    Html::of("<time datetime=\"{}\" title=\"{}\">{}</time>", &[&exact, &exact, &moment(at)])
+    html! { time datetime=(exact) title=(exact) { (date_time(at)) } }
 }
 
-/// The colour of a status.
-pub(super) fn class(status: Status) -> &'static str {
+/// The suffix of a status's CSS class.
+pub(super) fn status_class(status: Status) -> &'static str {
     match status {
         Status::Scheduled => "scheduled",
         Status::AchSent => "achsent",
@@ -39,63 +40,66 @@ pub(super) fn class(status: Status) -> &'static str {
     }
 }
 
-/// What a status means, for whoever meets it first.
-pub(super) fn meaning(status: Status) -> &'static str {
+/// A status in a few words, for operators who do not know it yet.
+pub(super) fn describe(status: Status) -> &'static str {
     match status {
-        Status::Scheduled => "waits for its debit",
-        Status::AchSent => "a debit is at the bank",
+        Status::Scheduled => "waiting for its debit",
+        Status::AchSent => "debit submitted to the bank",
         Status::Completed => "paid",
-        Status::Error => "the latest debit failed",
-        Status::Waived => "forgiven",
-        Status::Cancelled => "ended before it was paid",
-        Status::Paused => "billing rests",
-        Status::PausedSkipped => "the pause covered it",
-        Status::Refunded => "paid, and paid back",
+        Status::Error => "latest debit failed",
+        Status::Waived => "waived",
+        Status::Cancelled => "cancelled before payment",
+        Status::Paused => "billing paused",
+        Status::PausedSkipped => "skipped by a pause",
+        Status::Refunded => "paid and refunded",
         Status::Stale => "too old to collect",
     }
 }
 
-/// A status as a mark in its colour.
-pub(super) fn chip(status: Status) -> Html {
-    Html::of("<span class=\"chip s-{}\" title=\"{}\">{}</span>", &[&class(status), &meaning(status), &status.as_str()])
+/// A status as a coloured chip.
+pub(super) fn chip(status: Status) -> Markup {
+    html! { span class={ "chip s-" (status_class(status)) } title=(describe(status)) { (status.as_str()) } }
 }
 
-/// A status by its name in the tables; what is none is shown as it is.
-pub(super) fn named_chip(name: &str) -> Html {
-    Status::read(name).map_or_else(|| Html::of("<span class=\"chip\">{}</span>", &[&name]), chip)
+/// A chip for a stored status name; unknown names are shown verbatim.
+pub(super) fn named_chip(name: &str) -> Markup {
+    Status::read(name).map_or_else(|| html! { span.chip { (name) } }, chip)
 }
 
 /// From one status to another.
-pub(super) fn moved(from: Option<Status>, to: Status) -> Html {
-    match from {
-        Some(from) => Html::of("{}<span class=\"to\" aria-label=\"to\">→</span>{}", &[&chip(from), &chip(to)]),
-        None => Html::of("<span class=\"new\">new</span>{}", &[&chip(to)]),
+pub(super) fn transition(from: Option<Status>, to: Status) -> Markup {
+    html! {
+        @match from {
+            Some(from) => { (chip(from)) span.to aria-label="to" { "→" } }
+            None => span.new { "new" }
+        }
+        (chip(to))
     }
 }
 
-/// Where a member's page is.
+/// The path of a member's page.
 pub(super) fn member_path(user: &UserId) -> String {
-    format!("/console/members/{}", segment(user.as_str()))
+    format!("/console/members/{}", percent_encode(user.as_str()))
 }
 
-pub(super) fn member_link(user: &UserId) -> Html {
-    Html::of("<a href=\"{}\">{}</a>", &[&member_path(user), user])
+pub(super) fn member_link(user: &UserId) -> Markup {
+    html! { a href=(member_path(user)) { (user) } }
 }
 
-/// A record of a member: the start of its id, which is enough to tell a few apart and to search for.
-pub(super) fn record_link(user: &UserId, id: &SubscriptionId) -> Html {
-    let path = format!("{}?record={}", member_path(user), segment(id.as_str()));
-    Html::of("<a class=\"id\" href=\"{}\" title=\"{}\">{}</a>", &[&path, id, &short(id.as_str())])
+/// A link to a member's record, labelled with the start of its id, which search accepts too.
+pub(super) fn record_link(user: &UserId, id: &SubscriptionId) -> Markup {
+    let path = format!("{}?record={}", member_path(user), percent_encode(id.as_str()));
+    html! { a.id href=(path) title=(id) { (short(id.as_str())) } }
 }
 
-/// The first letters of a long id.
+/// The first eight characters of an id.
 pub(super) fn short(id: &str) -> String {
     id.chars().take(8).collect()
 }
 
-/// A thing and its number: `1 record`, `2 records`.
-pub(super) fn count(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
+/// A counted noun: `1 record`, `2 records`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -103,12 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_colour_of_its_own() {
-        let colours: std::collections::BTreeSet<_> = Status::ALL.iter().map(|status| class(*status)).collect();
-        assert_eq!(colours.len(), Status::ALL.len());
+    fn every_status_has_its_own_colour() {
+        let classes: std::collections::BTreeSet<_> =
+            Status::ALL.iter().map(|status| status_class(*status)).collect();
+        assert_eq!(classes.len(), Status::ALL.len());
         let css = include_str!("assets/console.css");
-        for colour in colours {
-            assert!(css.contains(&format!(".s-{colour}")), "{colour} is not in the style sheet");
+        for class in classes {
+            assert!(css.contains(&format!(".s-{class}")), "{class} is not in the style sheet");
         }
     }
 }

@@ -1,145 +1,161 @@
-//! A member's page: why were they charged, or not, or given this tier? Everything on it is as of one time, which the slider chooses, except what only
-//! the present knows, and that says so.
+//! A member's page: why they were charged, or not, or have this tier. Everything is as of the time that the
+//! slider selects; what only the present knows is marked "as of today".
 
-mod asof;
 mod cards;
+mod time_slider;
 mod timeline;
 
-use dues_events::record::{History, Record, Status, membership_status};
+use dues_events::billing::record::{History, Record, Status, membership_status};
 use dues_events::{GoTime, SubscriptionId, Time, UserId};
-use dues_processors::api::decoded_text;
-use dues_processors::explain::{Explained, explain};
-use dues_processors::groups::{Directory as _, LocalDirectory};
+use dues_processors::entitlements::groups::{Directory as _, LocalDirectory};
+use dues_processors::operators::explain::{Explanation, explain};
 use dues_processors::read_models::Section;
+use maud::{Markup, html};
 
-use super::format::{chip, count, day, dollars, member_path, named_chip, short};
-use super::html::{Html, segment};
-use super::page::{Page, Place, missing};
-use super::query::Query;
-use super::states;
-use super::{Answer, Console};
+use super::format::{chip, count, day, dollars, member_path, named_chip, short, status_class};
+use super::page::{MenuItem, Page, not_found};
+use super::query::{Query, percent_decode, percent_encode};
+use super::state_diagram::state_diagram;
+use super::{Console, Reply};
 use crate::output::Error;
-use asof::AsOf;
+use time_slider::TimeSlider;
 
-/// What a page is made of.
+/// The data of a member's page.
 struct Member {
-    told: Explained,
+    explanation: Explanation,
     history: Vec<History>,
     groups: Vec<String>,
     read_models: Vec<Section>,
-    /// Whether it is about the present, as far as the console knows it.
-    present: bool,
+    is_present: bool,
 }
 
-pub(super) async fn page(console: &Console, user: &str, query: &Query) -> Result<Answer, Error> {
-    let Some(user) = decoded_text(user).filter(|user| !user.is_empty()).map(UserId::from) else {
-        return Ok(Answer::Page(missing("That is not a member’s id.")));
+pub(super) async fn page(console: &Console, user: &str, query: &Query) -> Result<Reply, Error> {
+    let Some(user) = percent_decode(user).filter(|user| !user.is_empty()).map(UserId::from) else {
+        return Ok(Reply::Page(not_found("Not a member id.")));
     };
-    let end = console.reference(&*console.watch.look().await);
+    let present = console.reference_time(&*console.snapshots.current().await);
     let at = match query.time("at") {
         Ok(at) => at,
-        Err(why) => return Ok(Answer::Page(missing(&why))),
+        Err(why) => return Ok(Reply::Page(not_found(&why))),
     };
-    let whole = explain(&console.store, &console.tiers, &console.rules, &user, end.max(console.store.clock.now())).await?;
+    let explain_at = |at| explain(&console.store, &console.tiers, &console.rules, &user, at);
+    let whole = explain_at(present.max(console.store.clock.now())).await?;
     if whole.is_empty() && console.store.profile(&user).await?.is_none() {
-        return Ok(Answer::Page(missing(&format!("Nothing is known of a member {user}."))));
+        return Ok(Reply::Page(not_found(&format!("There is no member {user}."))));
     }
-    let asof = AsOf::new(&whole, at, end);
+    let slider = TimeSlider::new(&whole, at, present);
     let member = Member {
-        told: explain(&console.store, &console.tiers, &console.rules, &user, asof.at).await?,
+        explanation: explain_at(slider.at).await?,
         history: console.store.history_of_user(&user).await?,
         groups: groups(console, &user).await?,
         read_models: console.read_models.show(&console.store, &user).await?,
-        present: asof.is_present(),
+        is_present: slider.is_present(),
     };
-    let record = chosen(&member.told, query.get("record"));
-    let mut body = Html::of("<div class=\"head\"><h1 class=\"id\">{}</h1></div>", &[&user]);
-    body.add(&asof.bar(&member_path(&user), query.get("record")));
-    body.put("<div id=\"view\">{}</div>", &[&member.view(record)]);
-    Ok(Answer::Page(Page::new(user.as_str(), Place::Other, body)))
+    let record = selected_record(&member.explanation, query.get("record"));
+    let body = html! {
+        div.head { h1.id { (user) } }
+        (slider.form(&member_path(&user), query.get("record")))
+        div id="view" { (member.view(record)) }
+    };
+    Ok(Reply::Page(Page::new(user.as_str(), MenuItem::None, body)))
 }
 
 async fn groups(console: &Console, user: &UserId) -> Result<Vec<String>, Error> {
     let groups = LocalDirectory::new(console.store.engine.clone()).groups_of(user, None).await;
-    Ok(groups.map_err(|error| Error::Said(format!("groups of {user}: {error}")))?.groups)
+    Ok(groups.map_err(|error| Error::Message(format!("groups of {user}: {error}")))?.groups)
 }
 
-/// The record that the diagram shows: the one that was asked for, else the newest that something has happened to, else the newest.
-fn chosen<'a>(told: &'a Explained, wanted: Option<&str>) -> Option<&'a Record> {
-    let records = &told.story.records;
-    let wanted = wanted.and_then(|wanted| records.iter().find(|record| record.subscription_id.as_str() == wanted));
-    wanted.or_else(|| records.iter().rev().find(|record| record.status() != Status::Scheduled)).or(records.last())
+/// The record of the state diagram: the requested one, else the newest that has left `SCHEDULED`, else the
+/// newest.
+fn selected_record<'a>(explanation: &'a Explanation, wanted: Option<&str>) -> Option<&'a Record> {
+    let records = &explanation.story.records;
+    wanted
+        .and_then(|wanted| records.iter().find(|record| record.subscription_id.as_str() == wanted))
+        .or_else(|| records.iter().rev().find(|record| record.status() != Status::Scheduled))
+        .or(records.last())
 }
 
 impl Member {
-    fn view(&self, record: Option<&Record>) -> Html {
-        let story = &self.told.story;
-        let since =
-            story.records.iter().filter_map(Record::since).min().map_or(String::new(), |since| format!("member since {}", day(since)));
-        let mut html = Html::of(
-            "<p class=\"state-line\"><span>Membership</span> {} <span>tier</span> <span class=\"chip tier\">{}</span> <span>{}</span> <span>{}</span></p>",
-            &[&named_chip(membership_status(&story.records)), &self.told.access.tier, &since, &count(story.beats.len() as u64, "event")],
-        );
-        html.put("<div class=\"columns-2\"><div>", &[]);
-        if let Some(record) = record {
-            html.add(&self.diagram(record));
-        }
-        html.add(&self.timeline());
-        html.put("</div><div class=\"aside\">{}</div></div>", &[&self.cards(record)]);
-        html
-    }
-
-    /// Where one record stands, and how it came there.
-    fn diagram(&self, record: &Record) -> Html {
-        let way = self.way(&record.subscription_id);
-        let mut html = Html::of(
-            "<section class=\"card\"><h2>Record {} <small>due {}, {} for {}</small></h2>",
-            &[
-                &short(record.subscription_id.as_str()),
-                &day(record.billing_date.at()),
-                &dollars(record.plan.amount.decimal()),
-                &record.plan.tier.as_str(),
-            ],
-        );
-        html.put("<ul class=\"tabs\" aria-label=\"Records\">", &[]);
-        for other in &self.told.story.records {
-            let here = if other.subscription_id == record.subscription_id { "true" } else { "false" };
-            html.put(
-                "<li><a href=\"{}\" aria-current=\"{}\"><i class=\"s-{}\" aria-hidden=\"true\"></i>{}</a></li>",
-                &[&self.path(Some(&other.subscription_id)), &here, &super::format::class(other.status()), &other.period()],
-            );
-        }
-        html.put("</ul>{}<p class=\"way\">", &[&states::diagram(record.status(), &way)]);
-        for (n, (_, status)) in way.iter().enumerate() {
-            let arrow = if n == 0 { "" } else { "→" };
-            html.put("{} {} ", &[&arrow, &chip(*status)]);
-        }
-        html.put("</p></section>", &[]);
-        html
-    }
-
-    /// The statuses that a record went through until then, in order.
-    fn way(&self, id: &SubscriptionId) -> Vec<(Option<Status>, Status)> {
-        let mut way: Vec<(Option<Status>, Status)> = Vec::new();
-        for beat in self.told.story.beats.iter().filter(|beat| beat.record.as_ref() == Some(id)) {
-            if let Some((from, to)) = beat.moved
-                && let Some(to) = Status::read(to)
-            {
-                way.push((Status::read(from), to));
+    fn view(&self, record: Option<&Record>) -> Markup {
+        let story = &self.explanation.story;
+        html! {
+            p.state-line {
+                span { "Membership" } " " (named_chip(membership_status(&story.records))) " "
+                span { "tier" } " " span.chip.tier { (self.explanation.access.tier) } " "
+                span {
+                    @if let Some(since) = story.records.iter().filter_map(Record::since).min() {
+                        "member since " (day(since))
+                    }
+                }
+                " " span { (count(story.entries.len() as u64, "event")) }
+            }
+            div class="columns-2" {
+                div {
+                    @if let Some(record) = record { (self.record_card(record)) }
+                    (self.timeline())
+                }
+                div.aside { (self.cards(record)) }
             }
         }
-        way
+    }
+
+    /// The state of one record, and the transitions that led there.
+    fn record_card(&self, record: &Record) -> Markup {
+        let transitions = self.transitions(&record.subscription_id);
+        html! {
+            section.card {
+                h2 {
+                    "Record " (short(record.subscription_id.as_str())) " "
+                    small {
+                        "due " (day(record.billing_date.at())) ", " (dollars(record.plan.amount.decimal()))
+                        " for " (record.plan.tier.as_str())
+                    }
+                }
+                ul.tabs aria-label="Records" {
+                    @for other in &self.explanation.story.records {
+                        @let is_selected = other.subscription_id == record.subscription_id;
+                        li {
+                            a href=(self.path(&other.subscription_id)) aria-current=(is_selected) {
+                                i class={ "s-" (status_class(other.status())) } aria-hidden="true" {}
+                                (other.period())
+                            }
+                        }
+                    }
+                }
+                (state_diagram(record.status(), &transitions))
+                p.way {
+                    @for (n, (_, status)) in transitions.iter().enumerate() {
+                        @if n > 0 { "→" }
+                        " " (chip(*status)) " "
+                    }
+                }
+            }
+        }
+    }
+
+    /// The transitions of a record, in order.
+    fn transitions(&self, id: &SubscriptionId) -> Vec<(Option<Status>, Status)> {
+        let entries = self.explanation.story.entries.iter().filter(|entry| entry.record.as_ref() == Some(id));
+        entries
+            .filter_map(|entry| {
+                let (from, to) = entry.moved?;
+                Some((Status::read(from), Status::read(to)?))
+            })
+            .collect()
     }
 
     /// This page at the same time, for another record.
-    fn path(&self, record: Option<&SubscriptionId>) -> String {
-        let at = if self.present { String::new() } else { format!("&at={}", segment(&exact(self.told.at))) };
-        let record = record.map_or("", SubscriptionId::as_str);
-        format!("{}?record={}{at}", member_path(&self.told.user), segment(record))
+    fn path(&self, record: &SubscriptionId) -> String {
+        let at = if self.is_present {
+            String::new()
+        } else {
+            format!("&at={}", percent_encode(&exact(self.explanation.at)))
+        };
+        format!("{}?record={}{at}", member_path(&self.explanation.user), percent_encode(record.as_str()))
     }
 }
 
-/// A time with all its digits, so that a page asked for again has the same events on it.
+/// A time in full precision, so that a reload shows the same events.
 fn exact(at: Time) -> String {
     GoTime::trimmed(at).text()
 }

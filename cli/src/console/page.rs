@@ -4,139 +4,208 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use maud::{DOCTYPE, Markup, html};
 
-use super::html::Html;
-use super::live::Body;
+use super::live_updates::Body;
 use super::sign_in::SIGN_OUT;
 use crate::output::{Error, grouped};
 
-/// Nothing comes from elsewhere, nothing is written into a page by a script that is not ours, and no other page may frame this one.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
-                      base-uri 'none'; frame-ancestors 'none'";
+/// No third-party content, no inline scripts, no framing by other sites.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
-/// Which page of the menu one is on.
+/// The menu entry a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MenuItem {
     Overview,
     Calendar,
     Parked,
-    /// None of them.
-    Other,
+    None,
 }
 
-/// A page.
+/// A page, without its frame.
 pub(super) struct Page {
     pub(super) status: StatusCode,
     pub(super) title: String,
-    pub(super) place: Place,
-    /// What stands in the search field.
-    pub(super) searched: String,
-    pub(super) body: Html,
+    pub(super) menu: MenuItem,
+    /// The text in the search field.
+    pub(super) query: String,
+    pub(super) body: Markup,
 }
 
 impl Page {
-    pub(super) fn new(title: impl Into<String>, place: Place, body: Html) -> Self {
-        Self { status: StatusCode::OK, title: title.into(), place, searched: String::new(), body }
+    pub(super) fn new(title: impl Into<String>, menu: MenuItem, body: Markup) -> Self {
+        Self { status: StatusCode::OK, title: title.into(), menu, query: String::new(), body }
     }
 
-    /// Whole, with its headers; and, for a browser that has signed in, with a way out.
+    /// The whole document with its headers; sessions get a sign-out button.
     pub(super) fn response(self, parked: u64, signed_in: bool) -> hyper::Response<Body> {
-        let mut page = head(&self.title);
-        page.put(
-            "<script type=\"module\" src=\"/console/console.js\"></script></head><body>\
-             <a class=\"skip\" href=\"#main\">Skip to content</a><header class=\"top\"><a class=\"brand\" href=\"/\" aria-label=\"dues, overview\">dues</a>\
-             <nav aria-label=\"Console\"><ul>",
-            &[],
-        );
-        for (place, path, name) in [
-            (Place::Overview, "/", "Overview"),
-            (Place::Calendar, "/console/calendar", "Calendar"),
-            (Place::Parked, "/console/parked", "Parked"),
-        ] {
-            let here = if place == self.place { "page" } else { "false" };
-            page.put("<li><a href=\"{}\" aria-current=\"{}\">{}", &[&path, &here, &name]);
-            if place == Place::Parked {
-                let some = if parked > 0 { "badge" } else { "badge none" };
-                page.put(" <span class=\"{}\" data-live=\"parked\">{}</span>", &[&some, &grouped(parked)]);
+        let menu = [
+            (MenuItem::Overview, "/", "Overview"),
+            (MenuItem::Calendar, "/console/calendar", "Calendar"),
+            (MenuItem::Parked, "/console/parked", "Parked"),
+        ];
+        let body = html! {
+            body {
+                a.skip href="#main" { "Skip to content" }
+                header.top {
+                    a.brand href="/" aria-label="dues, overview" { "dues" }
+                    nav aria-label="Console" {
+                        ul {
+                            @for (item, path, name) in menu {
+                                li {
+                                    @let current = if item == self.menu { "page" } else { "false" };
+                                    a href=(path) aria-current=(current) {
+                                        (name)
+                                        @if item == MenuItem::Parked {
+                                            " "
+                                            span.badge.none[parked == 0] data-live="parked" {
+                                                (grouped(parked))
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    form.search role="search" action="/console/search" {
+                        label.quiet for="q" { "Search" }
+                        input id="q" name="q" type="search" value=(self.query) autocomplete="off"
+                            placeholder="Member, record, transaction or event id" autocapitalize="none"
+                            spellcheck="false" maxlength="300" aria-keyshortcuts="/";
+                        kbd aria-hidden="true" { "/" }
+                    }
+                    @if signed_in {
+                        form.out method="post" action=(SIGN_OUT) { button { "Sign out" } }
+                    }
+                }
+                main id="main" tabindex="-1" { (self.body) }
+                footer {
+                    p {
+                        "All times are UTC. Keys: " kbd { "/" } " search, " kbd { "[" } " " kbd { "]" }
+                        " step through a member’s timeline."
+                    }
+                }
             }
-            page.put("</a></li>", &[]);
-        }
-        let out =
-            signed_in.then(|| Html::of("<form class=\"out\" method=\"post\" action=\"{}\"><button>Sign out</button></form>", &[&SIGN_OUT]));
-        page.put(
-            "</ul></nav><form class=\"search\" role=\"search\" action=\"/console/search\"><label class=\"quiet\" for=\"q\">Search</label>\
-             <input id=\"q\" name=\"q\" type=\"search\" value=\"{}\" placeholder=\"Member, record, transaction or event id\" autocomplete=\"off\" \
-             autocapitalize=\"none\" spellcheck=\"false\" maxlength=\"300\" aria-keyshortcuts=\"/\"><kbd aria-hidden=\"true\">/</kbd></form>{}</header>\
-             <main id=\"main\" tabindex=\"-1\">{}</main><footer><p>All times are UTC. Keys: <kbd>/</kbd> search, <kbd>[</kbd> <kbd>]</kbd> back and forth in a \
-             member’s time.</p></footer></body></html>\n",
-            &[&self.searched, &out, &self.body],
-        );
-        answer_with(self.status, "text/html; charset=utf-8", Full::new(Bytes::from(page.into_string())))
+        };
+        html_response(self.status, &self.title, true, &body)
     }
 }
 
-/// How every page begins: up to the end of its head, which may go on.
-pub(super) fn head(title: &str) -> Html {
-    Html::of(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{} · dues</title><link rel=\"stylesheet\" href=\"/console/console.css\">\
-         <link rel=\"icon\" type=\"image/svg+xml\" href=\"/console/icon.svg\">",
-        &[&title],
-    )
+/// The whole document around a `body` element, with or without the script.
+pub(super) fn html_response(
+    status: StatusCode,
+    title: &str,
+    script: bool,
+    body: &Markup,
+) -> hyper::Response<Body> {
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · dues" }
+                link rel="stylesheet" href="/console/console.css";
+                link rel="icon" type="image/svg+xml" href="/console/icon.svg";
+                @if script { script type="module" src="/console/console.js" {} }
+            }
+            (body)
+        }
+    };
+    respond(status, "text/html; charset=utf-8", Full::new(Bytes::from(printable(document))))
 }
 
-/// A page that is not there, and why.
-pub(super) fn missing(why: &str) -> Page {
-    let body = Html::of("<h1>Not found</h1><p class=\"lead\">{}</p><p><a href=\"/\">Overview</a></p>", &[&why]);
-    Page { status: StatusCode::NOT_FOUND, ..Page::new("Not found", Place::Other, body) }
+/// Control characters in ids and payloads become U+FFFD: browsers would drop or misread them. maud escapes
+/// the rest.
+fn printable(document: Markup) -> String {
+    let text = document.into_string();
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_control) { text.replace(is_control, "\u{fffd}") } else { text }
 }
 
-/// A page that could not be made.
-pub(super) fn failed(why: &Error) -> Page {
-    let body = Html::of(
-        "<h1>This could not be read</h1><p class=\"lead\">{}</p><p>Nothing was changed. Load the page again, or run <code>dues audit</code>.</p>",
-        &[&why.to_string()],
-    );
-    Page { status: StatusCode::SERVICE_UNAVAILABLE, ..Page::new("Not readable", Place::Other, body) }
+/// 404, and why.
+pub(super) fn not_found(why: &str) -> Page {
+    let body = html! {
+        h1 { "Not found" }
+        p.lead { (why) }
+        p { a href="/" { "Overview" } }
+    };
+    Page { status: StatusCode::NOT_FOUND, ..Page::new("Not found", MenuItem::None, body) }
 }
 
-/// The answer to a method that a path does not take.
+/// 503: the store could not be read.
+pub(super) fn unavailable(error: &Error) -> Page {
+    let body = html! {
+        h1 { "Page unavailable" }
+        p.lead { (error) }
+        p { "Nothing was changed. Reload the page, or run " code { "dues audit" } "." }
+    };
+    Page { status: StatusCode::SERVICE_UNAVAILABLE, ..Page::new("Unavailable", MenuItem::None, body) }
+}
+
+/// 405.
 pub(super) fn not_allowed() -> hyper::Response<Body> {
-    let mut answer =
-        answer_with(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", Full::new(Bytes::from_static(b"not allowed here\n")));
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    answer
+    let body = Full::new(Bytes::from_static(b"method not allowed\n"));
+    let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
 }
 
-/// Sends a browser on, with a GET.
+/// 303: the browser follows with a GET.
 pub(crate) fn redirect(path: &str) -> hyper::Response<Body> {
-    let mut answer = answer_with(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Full::new(Bytes::new()));
-    // Paths are percent-encoded here, so they are plain text.
-    answer.headers_mut().insert(LOCATION, HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/")));
-    answer
+    let mut response = respond(StatusCode::SEE_OTHER, PLAIN_TEXT, Full::new(Bytes::new()));
+    // Paths are percent-encoded, so they are valid header values.
+    let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/"));
+    response.headers_mut().insert(LOCATION, location);
+    response
 }
 
-/// An answer that is there whole.
-pub(super) fn answer_with(status: StatusCode, kind: &'static str, body: Full<Bytes>) -> hyper::Response<Body> {
-    headed(status, kind, body.boxed_unsync())
+/// A response with a complete body.
+pub(super) fn respond(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Full<Bytes>,
+) -> hyper::Response<Body> {
+    respond_with(status, content_type, body.boxed_unsync())
 }
 
-/// An answer with the headers that all of them have.
-pub(super) fn headed(status: StatusCode, kind: &'static str, body: Body) -> hyper::Response<Body> {
-    let mut answer = hyper::Response::new(body);
-    *answer.status_mut() = status;
+/// A response with the headers that every console response has.
+pub(super) fn respond_with(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Body,
+) -> hyper::Response<Body> {
+    let mut response = hyper::Response::new(body);
+    *response.status_mut() = status;
     for (name, value) in [
-        (CONTENT_TYPE, kind),
+        (CONTENT_TYPE, content_type),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Other sites are not told what was looked at. Our own forms name their origin: the guard asks for it.
+        // Hides paths from other sites; our own forms still send their origin, which auth requires.
         (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (CACHE_CONTROL, "no-store"),
     ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    answer
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_stay_text() {
+        let id = dues_events::UserId::from("<script>alert('1')</script>\"&\u{1b}");
+        let page = printable(html! { a title=(id) { (id) } });
+        let safe = "&lt;script&gt;alert('1')&lt;/script&gt;&quot;&amp;\u{fffd}";
+        assert_eq!(page, format!("<a title=\"{safe}\">{safe}</a>"));
+    }
 }

@@ -1,145 +1,157 @@
-//! Parked records: what could not be processed, with the reason and the record itself, and a button that drives one through again.
+//! Parked records: the reason, the record itself, and a button to redrive it.
 
 use chrono::TimeDelta;
 use dues_events::{Item, UserId};
-use dues_processors::api::decoded_text;
-use dues_processors::redrive::Handlers;
-use dues_processors::{Context, Fate};
+use dues_processors::runtime::redrive::Handlers;
+use dues_processors::{Context, Outcome};
 use dues_store::Cursor;
 use dues_store::parked::Parked;
 use dues_store::table::PARKED;
+use maud::{Markup, html};
 
 use super::format::{count, member_link, time};
-use super::html::{Html, segment};
-use super::page::{Page, Place, missing};
-use super::query::Query;
-use super::{Answer, Console};
-use crate::feeder_run::feeder;
+use super::page::{MenuItem, Page, not_found};
+use super::query::{Query, percent_decode, percent_encode};
+use super::{Console, Reply};
+use crate::local::feeder::feeder;
+use crate::local::projector::projector;
 use crate::output::{Error, grouped};
-use crate::projector_run::projector;
 
-/// How many are on a page.
-const PAGE: u32 = 50;
-/// How much of a record is shown.
-const SHOWN: usize = 20_000;
+/// Records on a page.
+const PAGE_SIZE: u32 = 50;
+/// Characters of a record that are shown.
+const MAX_SHOWN: usize = 20_000;
 
-/// A page of them.
-pub(super) async fn page(console: &Console, query: &Query) -> Result<Answer, Error> {
-    let known = console.watch.look().await;
+pub(super) async fn page(console: &Console, query: &Query) -> Result<Reply, Error> {
+    let snapshot = console.snapshots.current().await;
     let (stream, after) = (query.get("stream"), query.get("after"));
-    let (parked, next) = console.store.parked_page(stream, after.map(|after| cursor(stream, after)), PAGE).await?;
-    let mut body = Html::of("<div class=\"head\"><h1>Parked</h1><p class=\"fresh\">{}</p></div>", &[&count(known.parked(), "record")]);
-    body.put(
-        "<p class=\"lead\">A record that cannot be understood, or that cannot happen, stops nobody: it waits here, whole, with its reason. \
-         Drive it through again when the reason is gone.</p>",
-        &[],
-    );
-    body.add(&told(query));
-    body.put(
-        "<ul class=\"tabs\" aria-label=\"Streams\"><li><a href=\"/console/parked\" aria-current=\"{}\">all</a></li>",
-        &[&here(stream.is_none())],
-    );
-    for (name, count) in &known.parked {
-        body.put(
-            "<li><a href=\"/console/parked?stream={}\" aria-current=\"{}\">{} <b>{}</b></a></li>",
-            &[&segment(name), &here(stream == Some(name)), name, &grouped(*count)],
-        );
-    }
-    body.put("</ul>", &[]);
-    if parked.is_empty() {
-        body.put("<p class=\"note\">Nothing is parked here.</p>", &[]);
-    }
-    for parked in &parked {
-        body.add(&card(parked));
-    }
-    if let (Some(_), Some(last)) = (next, parked.last()) {
-        let stream = stream.map_or(String::new(), |stream| format!("&stream={}", segment(stream)));
-        let after = segment(&format!("{}/{}", last.stream, last.id));
-        body.put("<p><a rel=\"next\" href=\"/console/parked?after={}{}\">More</a></p>", &[&after, &stream]);
-    }
-    Ok(Answer::Page(Page::new("Parked", Place::Parked, body)))
+    let (parked, next) =
+        console.store.parked_page(stream, after.map(|after| cursor(stream, after)), PAGE_SIZE).await?;
+    let last = next.and(parked.last());
+    let body = html! {
+        div.head { h1 { "Parked" } p.fresh { (count(snapshot.parked(), "record")) } }
+        p.lead {
+            "Records that could not be parsed or applied. They block nothing: each is stored here unchanged \
+             with its reason. Redrive it once the cause is fixed."
+        }
+        (redrive_result(query))
+        ul.tabs aria-label="Streams" {
+            li { a href="/console/parked" aria-current=(stream.is_none()) { "all" } }
+            @for (name, count) in &snapshot.parked {
+                li {
+                    @let is_selected = stream == Some(name);
+                    a href={ "/console/parked?stream=" (percent_encode(name)) } aria-current=(is_selected) {
+                        (name) " " b { (grouped(*count)) }
+                    }
+                }
+            }
+        }
+        @if parked.is_empty() { p.note { "No parked records." } }
+        @for parked in &parked { (card(parked)) }
+        @if let Some(last) = last {
+            @let after = percent_encode(&format!("{}/{}", last.stream, last.id));
+            p {
+                a rel="next" href={
+                    "/console/parked?after=" (after)
+                    @if let Some(stream) = stream { "&stream=" (percent_encode(stream)) }
+                } { "More" }
+            }
+        }
+    };
+    Ok(Reply::Page(Page::new("Parked", MenuItem::Parked, body)))
 }
 
-fn here(is: bool) -> &'static str {
-    if is { "true" } else { "false" }
-}
-
-/// Where a page goes on.
+/// The position after `{stream}/{id}`.
 fn cursor(stream: Option<&str>, after: &str) -> Cursor {
     let (of, id) = after.rsplit_once('/').unwrap_or((after, ""));
-    let mut place = Item::new();
-    place.set_text(PARKED.partition, stream.unwrap_or(of));
-    place.set_text("parked_id", id);
-    Cursor(place)
+    let mut key = Item::new();
+    key.set_text(PARKED.partition, stream.unwrap_or(of));
+    key.set_text("parked_id", id);
+    Cursor(key)
 }
 
-fn card(parked: &Parked) -> Html {
-    let mut html = Html::of(
-        "<article class=\"card parked\" id=\"p-{}\"><header><h2>{}</h2><form method=\"post\" action=\"{}\"><button>Redrive</button></form></header><dl class=\"facts\">",
-        &[&parked.id, &parked.reason, &format!("/console/parked/{}/{}/redrive", segment(&parked.stream), segment(&parked.id))],
-    );
-    let mut fact = |name: &str, value: &Html| html.put("<div><dt>{}</dt><dd>{}</dd></div>", &[&name, value]);
-    fact("stream", &Html::of("{}", &[&parked.stream]));
-    fact("code", &Html::of("{}", &[&parked.code]));
-    fact("parked", &time(parked.parked_at));
-    if let Some(user) = &parked.user_id {
-        fact("member", &member_link(&UserId::from(user.as_str())));
-    }
-    if let Some(event) = &parked.event_id {
-        fact("event", &Html::of("<code>{}</code>", &[event]));
-    }
-    fact("where", &Html::of("{}", &[&parked.sequence]));
-    fact("id", &Html::of("<code>{}</code>", &[&parked.id]));
+fn card(parked: &Parked) -> Markup {
     let text = String::from_utf8_lossy(&parked.body);
-    let shown: String = text.chars().take(SHOWN).collect();
-    let cut = if shown.len() < text.len() { "shown in part" } else { "" };
-    html.put(
-        "</dl><details><summary>The record, {} {}</summary><pre tabindex=\"0\">{}</pre></details></article>",
-        &[&count(parked.body.len() as u64, "byte"), &cut, &shown],
-    );
-    html
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
+    let path =
+        format!("/console/parked/{}/{}/redrive", percent_encode(&parked.stream), percent_encode(&parked.id));
+    html! {
+        article.card.parked id={ "p-" (parked.id) } {
+            header {
+                h2 { (parked.reason) }
+                form method="post" action=(path) { button { "Redrive" } }
+            }
+            dl.facts {
+                div { dt { "stream" } dd { (parked.stream) } }
+                div { dt { "code" } dd { (parked.code) } }
+                div { dt { "parked" } dd { (time(parked.parked_at)) } }
+                @if let Some(user) = &parked.user_id {
+                    div { dt { "member" } dd { (member_link(&UserId::from(user.as_str()))) } }
+                }
+                @if let Some(event) = &parked.event_id {
+                    div { dt { "event" } dd { code { (event) } } }
+                }
+                div { dt { "position" } dd { (parked.sequence) } }
+                div { dt { "id" } dd { code { (parked.id) } } }
+            }
+            details {
+                summary {
+                    "Record, " (count(parked.body.len() as u64, "byte"))
+                    @if shown.len() < text.len() { ", truncated" }
+                }
+                pre tabindex="0" { (shown) }
+            }
+        }
+    }
 }
 
-/// Drives one through, `{stream}/{id}/redrive`, and sends the browser back to the list, which says what became of it.
-pub(super) async fn redrive(console: &Console, way: &str) -> Result<Answer, Error> {
-    let no_such = || Ok(Answer::Page(missing("This record is not parked any more: somebody else has driven it through.")));
-    let Some((stream, id)) = way.strip_suffix("/redrive").and_then(|way| way.rsplit_once('/')) else { return no_such() };
-    let (Some(stream), Some(id)) = (decoded_text(stream), decoded_text(id)) else { return no_such() };
-    let Some(parked) = console.store.find_parked(&stream, &id).await? else { return no_such() };
+/// Redrives `{stream}/{id}/redrive`, and redirects to the list with the outcome.
+pub(super) async fn redrive(console: &Console, path: &str) -> Result<Reply, Error> {
+    let gone = || Ok(Reply::Page(not_found("This record is no longer parked: it was redriven already.")));
+    let Some((stream, id)) = path.strip_suffix("/redrive").and_then(|path| path.rsplit_once('/')) else {
+        return gone();
+    };
+    let (Some(stream), Some(id)) = (percent_decode(stream), percent_decode(id)) else { return gone() };
+    let Some(parked) = console.store.find_parked(&stream, &id).await? else { return gone() };
     let store = &console.store;
     let handlers = Handlers {
-        context: Context { hold: TimeDelta::zero(), read_models: console.read_models.clone(), ..Context::new(store.clone()) },
+        context: Context {
+            hold: TimeDelta::zero(),
+            read_models: console.read_models.clone(),
+            ..Context::new(store.clone())
+        },
         collector: console.collector.clone(),
         projector: projector(store)?,
         feeder: feeder(store),
     };
-    let fate = handlers.redrive(&parked).await?;
-    tracing::info!(stream, parked = id, fate = word(&fate), "redriven from the console");
-    Ok(Answer::Elsewhere(format!("/console/parked?redriven={}&fate={}#told", segment(&id), word(&fate))))
+    let fate = outcome_name(&handlers.redrive(&parked).await?);
+    tracing::info!(stream, parked = id, fate, "redriven from the console");
+    Ok(Reply::Redirect(format!("/console/parked?redriven={}&fate={fate}#told", percent_encode(&id))))
 }
 
-fn word(fate: &Fate) -> &'static str {
-    match fate {
-        Fate::Applied => "applied",
-        Fate::Duplicate => "duplicate",
-        Fate::Ignored => "ignored",
-        Fate::Skipped => "skipped",
-        Fate::Parked => "parked",
-        Fate::Failed(_) => "failed",
+fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Applied => "applied",
+        Outcome::Duplicate => "duplicate",
+        Outcome::Ignored => "ignored",
+        Outcome::Skipped => "skipped",
+        Outcome::Parked => "parked",
+        Outcome::Failed(_) => "failed",
     }
 }
 
-/// What became of the one that was just driven through.
-fn told(query: &Query) -> Html {
-    let (Some(id), Some(fate)) = (query.get("redriven"), query.get("fate")) else { return Html::new() };
-    let (good, sentence) = match fate {
-        "applied" => (true, "went through, and changed what it is about."),
-        "duplicate" => (true, "went through: it had been applied before, so nothing happened twice."),
-        "ignored" => (true, "went through, and changes nothing; history says why."),
-        "skipped" => (true, "went through: it is not for us."),
-        "parked" => (false, "stays parked: the reason is still there."),
-        _ => (false, "could not be driven through just now; it stays parked."),
+/// The outcome of the redrive that redirected here.
+fn redrive_result(query: &Query) -> Markup {
+    let (Some(id), Some(fate)) = (query.get("redriven"), query.get("fate")) else { return html! {} };
+    let (is_good, outcome) = match fate {
+        "applied" => (true, "applied."),
+        "duplicate" => (true, "was applied before; nothing changed."),
+        "ignored" => (true, "processed; no change needed. History has the reason."),
+        "skipped" => (true, "skipped: not addressed to this system."),
+        "parked" => (false, "stays parked: the cause is not fixed."),
+        _ => (false, "redrive failed; it stays parked. Try again later."),
     };
-    let class = if good { "note good" } else { "note bad" };
-    Html::of("<p class=\"{}\" id=\"told\" role=\"status\"><code>{}</code> {}</p>", &[&class, &id, &sentence])
+    html! {
+        p.note.good[is_good].bad[!is_good] id="told" role="status" { code { (id) } " " (outcome) }
+    }
 }

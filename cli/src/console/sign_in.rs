@@ -1,34 +1,42 @@
-//! The page that asks for the token, where one is needed.
+//! The sign-in page, for servers that require a token.
 
-use http_body_util::Full;
 use hyper::StatusCode;
-use hyper::body::Bytes;
+use maud::html;
 
-use super::live::Body;
-use super::page::{answer_with, head};
+use super::live_updates::Body;
+use super::page::html_response;
 
-/// Where it is, and where its opposite is.
+/// The path of the sign-in form.
 pub(crate) const SIGN_IN: &str = "/console/sign-in";
+/// The path that ends a session.
 pub(crate) const SIGN_OUT: &str = "/console/sign-out";
 
-/// Asks for the token, leads on to that path, and says why it asks again.
-pub(crate) fn sign_in(status: StatusCode, next: &str, said: Option<&str>) -> hyper::Response<Body> {
-    let mut page = head("Sign in");
-    page.put(
-        "</head><body class=\"alone\"><main><p class=\"brand\">dues</p><h1>Sign in</h1><p class=\"lead\">This console needs the token that \
-         <code>dues serve</code> was started with.</p>",
-        &[],
-    );
-    if let Some(said) = said {
-        page.put("<p class=\"note bad\" id=\"told\" role=\"alert\">{}</p>", &[&said]);
-    }
-    page.put(
-        "<form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"next\" value=\"{}\"><label for=\"token\">Token</label>\
-         <input id=\"token\" name=\"token\" type=\"password\" required autofocus autocomplete=\"current-password\" autocapitalize=\"none\" \
-         spellcheck=\"false\" maxlength=\"4096\"><button>Sign in</button></form>\
-         <p class=\"small\">It lasts twelve hours, in this browser. Signed in already, and come by a link from elsewhere? \
-         <a href=\"{}\">Go on</a>.</p></main></body></html>\n",
-        &[&SIGN_IN, &next, &next],
-    );
-    answer_with(status, "text/html; charset=utf-8", Full::new(Bytes::from(page.into_string())))
+/// The form; after signing in the browser continues at `next`. `error` says why the last attempt failed.
+pub(crate) fn sign_in_page(status: StatusCode, next: &str, error: Option<&str>) -> hyper::Response<Body> {
+    let body = html! {
+        body.alone {
+            main {
+                p.brand { "dues" }
+                h1 { "Sign in" }
+                p.lead { "This console requires the token that " code { "dues serve" } " was started with." }
+                @if let Some(error) = error {
+                    p.note.bad id="told" role="alert" { (error) }
+                }
+                form method="post" action=(SIGN_IN) {
+                    input type="hidden" name="next" value=(next);
+                    label for="token" { "Token" }
+                    input id="token" name="token" type="password" required autofocus
+                        autocomplete="current-password" autocapitalize="none" spellcheck="false"
+                        maxlength="4096";
+                    button { "Sign in" }
+                }
+                p.small {
+                    "A session lasts twelve hours in this browser. Already signed in, and followed a link \
+                     from another site? "
+                    a href=(next) { "Continue" } "."
+                }
+            }
+        }
+    };
+    html_response(status, "Sign in", false, &body)
 }

@@ -1,10 +1,11 @@
-//! What applications tell of themselves, on the stream `app-events`: one envelope for all of them.
+//! Events of applications, on the stream `app-events`, in one common envelope.
 //!
 //! ```json
 //! {"event_id":"e-1","type":"figureforge.image.saved","occurred_at":"2026-01-05T14:00:00Z","image_id":"i-1", …}
 //! ```
 //!
-//! The first word of the type names the read model; the rest, and every other field, is for the model to read.
+//! The first segment of the type names the read model. The model decodes the rest of the type and all other
+//! fields.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,13 +17,13 @@ use crate::time::Time;
 /// An application's event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppEvent {
-    /// The identity of the fact.
+    /// Identifies the fact.
     pub id: EventId,
-    /// Which read model it is for.
+    /// The read model that it is for.
     pub model: String,
     /// The rest of its type, such as `image.saved`.
     pub kind: String,
-    /// When it happened.
+    /// When it occurred.
     pub at: Time,
     /// All other fields.
     pub body: Value,
@@ -38,7 +39,7 @@ struct Wire {
 }
 
 impl AppEvent {
-    /// The other fields, in the shape that the model gives them.
+    /// Decodes the other fields into the model's shape.
     ///
     /// # Errors
     /// [`WireError`] names the field.
@@ -47,7 +48,7 @@ impl AppEvent {
     }
 }
 
-/// Reads a record; `None` when its type names no model.
+/// Decodes a record; `None` when its type names no model.
 ///
 /// # Errors
 /// [`WireError`] names the field.
@@ -78,26 +79,42 @@ mod tests {
     fn the_envelope_is_ours_and_the_rest_the_models() {
         let text = br#"{"event_id":"e-1","type":"figureforge.image.saved","occurred_at":"2026-01-05T14:00:00Z","image_id":"i-1","more":1}"#;
         let event = decode(text).unwrap().unwrap();
-        assert_eq!((event.model.as_str(), event.kind.as_str(), event.id.as_str()), ("figureforge", "image.saved", "e-1"));
+        assert_eq!(
+            (event.model.as_str(), event.kind.as_str(), event.id.as_str()),
+            ("figureforge", "image.saved", "e-1")
+        );
         let image: Image = event.read().unwrap();
         assert_eq!((image.image_id.as_str(), image.size), ("i-1", None));
-        assert_eq!(decode(br#"{"event_id":"e-1","type":"LOGIN","occurred_at":"x"}"#), Ok(None), "whatever its shape");
+        assert_eq!(
+            decode(br#"{"event_id":"e-1","type":"LOGIN","occurred_at":"x"}"#),
+            Ok(None),
+            "whatever its shape"
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let event = |body: &str| format!(r#"{{"event_id":"e-1","type":"m.k","occurred_at":"2026-01-05T14:00:00Z"{body}}}"#);
+        let event = |body: &str| {
+            format!(r#"{{"event_id":"e-1","type":"m.k","occurred_at":"2026-01-05T14:00:00Z"{body}}}"#)
+        };
         for (text, wrong) in [
             (event("").replace("e-1", ""), "event_id: is empty"),
-            (event("").replace("2026-01-05T14:00:00Z", "noon"), "occurred_at: \"noon\" is not an RFC 3339 time: premature end of input"),
+            (
+                event("").replace("2026-01-05T14:00:00Z", "noon"),
+                "occurred_at: \"noon\" is not an RFC 3339 time: premature end of input",
+            ),
             (event("").replace("\"type\":\"m.k\",", ""), "type: is missing"),
         ] {
             assert_eq!(decode(text.as_bytes()).unwrap_err().to_string(), wrong);
         }
-        for (body, wrong) in
-            [("", "image_id: is missing"), (r#","image_id":"i","size":-1"#, "size: invalid value: integer `-1`, expected u32")]
-        {
-            assert_eq!(decode(event(body).as_bytes()).unwrap().unwrap().read::<Image>().unwrap_err().to_string(), wrong);
+        for (body, wrong) in [
+            ("", "image_id: is missing"),
+            (r#","image_id":"i","size":-1"#, "size: invalid value: integer `-1`, expected u32"),
+        ] {
+            assert_eq!(
+                decode(event(body).as_bytes()).unwrap().unwrap().read::<Image>().unwrap_err().to_string(),
+                wrong
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The clients of AWS, made once and shared by every invocation.
+//! The AWS clients, created once and shared by all invocations.
 //!
-//! `aws-config` is not here: it would bring profiles, SSO and STS for three variables that Lambda sets.
+//! `aws-config` is deliberately absent: it would add profiles, SSO and STS for three variables that Lambda
+//! sets.
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::env::{ENDPOINT, Env, REGION, Unset};
 use crate::secret::Secret;
 
-/// What every client is made from.
+/// The configuration that all clients share.
 #[derive(Clone)]
 pub struct Clients {
     http: SharedHttpClient,
@@ -21,7 +22,7 @@ pub struct Clients {
     endpoint: Option<String>,
 }
 
-/// A client of one of the SDK's crates: each has a builder of its own, with the same methods.
+/// Builds a client of one of the SDK's crates: each has its own builder type with the same methods.
 macro_rules! client {
     ($sdk:ident, $clients:expr, $region:expr) => {{
         let config = $sdk::Config::builder()
@@ -38,7 +39,7 @@ macro_rules! client {
 }
 
 impl Clients {
-    /// As Lambda's environment says, over connections that somebody else makes.
+    /// Reads region and credentials from Lambda's environment; the caller supplies the HTTP client.
     ///
     /// # Errors
     /// [`Unset`] names the variable.
@@ -51,9 +52,13 @@ impl Clients {
     /// The tables, under the deployment's names and in its regions.
     pub(crate) fn dynamo(&self, env: &Env) -> Result<Dynamo, Unset> {
         let regions = env.table_regions(&self.region)?;
-        let elsewhere: BTreeMap<_, _> =
-            regions.into_iter().map(|(table, region)| (table, client!(aws_sdk_dynamodb, self, region))).collect();
-        Ok(Dynamo::new(client!(aws_sdk_dynamodb, self, self.region.clone())).with_clients(elsewhere).with_names(env.table_names()))
+        let elsewhere: BTreeMap<_, _> = regions
+            .into_iter()
+            .map(|(table, region)| (table, client!(aws_sdk_dynamodb, self, region)))
+            .collect();
+        Ok(Dynamo::new(client!(aws_sdk_dynamodb, self, self.region.clone()))
+            .with_clients(elsewhere)
+            .with_names(env.table_names()))
     }
 
     pub(crate) fn cognito(&self) -> aws_sdk_cognitoidentityprovider::Client {
@@ -77,7 +82,7 @@ impl Clients {
     }
 }
 
-/// Connections with the TLS that the payment gateway's client has too.
+/// An HTTPS client with the same TLS as the payment gateway's client.
 #[must_use]
 pub fn https() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()

@@ -1,8 +1,8 @@
-//! The collections engine with a payments service whose token is a secret that may change.
+//! The collections engine, with a payments service that takes a rotating secret as its token.
 
 use dues_processors::collections::Collector;
-use dues_processors::gateway::Gateway;
-use dues_processors::gateway::http::{HttpGateway, Patience};
+use dues_processors::collections::gateway::Gateway;
+use dues_processors::collections::gateway::http::{HttpGateway, RetryPolicy};
 use dues_store::dynamo::Dynamo;
 use dues_store::{Locks, Store};
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::env::{Env, GATEWAY, GATEWAY_SECRET, Unset};
 use crate::secret::Secret;
 use crate::start::Failed;
 
-/// What collectors are made from.
+/// What collectors are built from.
 pub(crate) struct Collecting {
     store: Store<Dynamo>,
-    /// One for the process: it remembers the locks that it has seen.
+    /// Shared by the process: it remembers the locks that it has seen.
     locks: Locks<Dynamo>,
-    rules: Arc<dues_events::collect::Rules>,
+    rules: Arc<dues_events::collections::eligibility::Rules>,
     url: String,
     token: Secret,
-    /// The gateway of the last token: its certificates are read once.
+    /// The gateway of the last token, kept so that its certificates are read once.
     gateway: Mutex<Option<(Arc<str>, HttpGateway)>>,
 }
 
 impl Collecting {
     pub(crate) fn new(env: &Env, clients: &Clients, store: Store<Dynamo>) -> Result<Self, Unset> {
         let (clock, url) = (store.clock.clone(), env.need(GATEWAY)?);
-        // An address that is none is told now, and not when the first debit is due.
-        HttpGateway::new(&url, None, Patience::default(), clock.clone())
+        // Reject a malformed address at startup, not when the first debit is due.
+        HttpGateway::new(&url, None, RetryPolicy::default(), clock.clone())
             .map_err(|why| Unset::Wrong(GATEWAY.to_owned(), why.to_string()))?;
         Ok(Self {
             locks: Locks::new(store.engine.clone(), clock.clone()),
@@ -41,17 +41,28 @@ impl Collecting {
         })
     }
 
-    /// A collector with the token of today.
+    /// A collector with the current token.
     pub(crate) async fn collector(&self) -> Result<Collector<Dynamo, impl Gateway + use<>>, Failed> {
         let token = self.token.value().await.map_err(Failed::of)?;
         let mut kept = self.gateway.lock().await;
         let gateway = match kept.as_ref().filter(|(known, _)| *known == token) {
             Some((_, gateway)) => gateway.clone(),
             None => {
-                let made = HttpGateway::new(&self.url, Some(&token), Patience::default(), self.store.clock.clone()).map_err(Failed::of)?;
+                let made = HttpGateway::new(
+                    &self.url,
+                    Some(&token),
+                    RetryPolicy::default(),
+                    self.store.clock.clone(),
+                )
+                .map_err(Failed::of)?;
                 kept.insert((token, made)).1.clone()
             }
         };
-        Ok(Collector { store: self.store.clone(), locks: self.locks.clone(), gateway, rules: self.rules.clone() })
+        Ok(Collector {
+            store: self.store.clone(),
+            locks: self.locks.clone(),
+            gateway,
+            rules: self.rules.clone(),
+        })
     }
 }

@@ -3,51 +3,51 @@
 /// A function of the deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Function {
-    /// What became of debits.
+    /// Applies settlements, returns, refunds and chargebacks of debits.
     AchHandler,
-    /// Who joins, leaves, pauses and changes tier.
+    /// Applies membership changes: joining, leaving, pausing, changing tier.
     Memberships,
-    /// The door that Stripe knocks on: its webhook, and its events on the bus.
-    Stripe,
-    /// Stripe's events, from the inbox to the entitlements.
+    /// Ingests Stripe events: the signed webhook, and partner events on the bus.
+    StripeWebhook,
+    /// Applies Stripe events from the inbox to the entitlements.
     StripeWorker,
-    /// What follows from a change of the tables.
+    /// Derives entitlements, groups and read models from changes of the tables.
     Projector,
-    /// Queues the users for whom there is something to collect.
+    /// Queues the users with something to collect.
     CollectionsJob,
-    /// Collects from them.
+    /// Collects from queued users.
     CollectionsWorker,
-    /// Collects when income was seen.
+    /// Collects on an income signal.
     WebhookWorker,
-    /// Collects when a balance was seen.
+    /// Collects on a balance signal.
     WebhookBalanceWorker,
-    /// Collects from the users of an operator's list.
+    /// Collects from the users on an operator's list.
     BatchWorker,
-    /// Tells of what falls due soon.
+    /// Publishes what falls due soon.
     NotifierScheduler,
-    /// Tells others of changes of the tables.
+    /// Publishes changes of the tables.
     KinesisFeeder,
-    /// What applications tell, for the read models.
+    /// Ingests application events for the read models.
     AppEvents,
-    /// Objects that come and go in S3, for the read models.
+    /// Ingests S3 object events for the read models.
     S3Events,
-    /// Forgets what was used on days that are over.
+    /// Deletes the usage counts of past days.
     UsageReset,
     /// The REST API.
     Api,
 }
 
-/// There is no such function.
+/// No function has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("_HANDLER: there is no handler {0:?}; the handlers are {names}", names = Function::ALL.map(Function::name).join(", "))]
 pub struct NoSuchFunction(pub String);
 
 impl Function {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 16] = [
         Self::AchHandler,
         Self::Memberships,
-        Self::Stripe,
+        Self::StripeWebhook,
         Self::StripeWorker,
         Self::Projector,
         Self::CollectionsJob,
@@ -63,13 +63,13 @@ impl Function {
         Self::Api,
     ];
 
-    /// What `_HANDLER` calls it.
+    /// Its name in `_HANDLER`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::AchHandler => "ach-handler",
             Self::Memberships => "memberships",
-            Self::Stripe => "stripe",
+            Self::StripeWebhook => "stripe",
             Self::StripeWorker => "stripe-worker",
             Self::Projector => "projector",
             Self::CollectionsJob => "collections-job",
@@ -86,12 +86,15 @@ impl Function {
         }
     }
 
-    /// The one with that name.
+    /// The function with that name.
     ///
     /// # Errors
-    /// [`NoSuchFunction`] lists the names that there are.
+    /// [`NoSuchFunction`] lists the valid names.
     pub fn named(name: &str) -> Result<Self, NoSuchFunction> {
-        Self::ALL.into_iter().find(|function| function.name() == name).ok_or_else(|| NoSuchFunction(name.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|function| function.name() == name)
+            .ok_or_else(|| NoSuchFunction(name.to_owned()))
     }
 }
 

@@ -1,7 +1,8 @@
-//! What AWS Lambda runs: every handler behind one binary, `bootstrap`, which serves the one that the function's `_HANDLER` names.
+//! The AWS Lambda artifact: all handlers in one binary, `bootstrap`, which serves the one that the
+//! function's `_HANDLER` names.
 //!
-//! To add a handler, add it to [`Function`]; the compiler then asks for its name, for how it is started ([`start`]) and for what it may do
-//! ([`permissions`]). The template is tested against those.
+//! To add a handler, add it to [`Function`]; the compiler then demands its name, how it starts
+//! ([`mod@start`]) and its permissions ([`permissions`]). The template is tested against those.
 
 pub mod clients;
 pub mod env;

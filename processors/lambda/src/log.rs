@@ -1,19 +1,20 @@
-//! The log: one JSON object a line, each with the invocation's request id.
+//! The log: one JSON object per line, each with the invocation's request id.
 //!
-//! A line whose fields are figures that somebody watches is a metric as well (CloudWatch's embedded metric format): the handlers log what became of a
-//! batch anyway, and CloudWatch reads it off that line, without a call. `tracing-subscriber` could not put that into the line, and would bring spans that
-//! nothing here has. The request id belongs to the process and not to a task: Lambda gives an environment one invocation at a time, and
-//! handlers spread their work over tasks.
+//! A line with watched figures is also a metric (CloudWatch's embedded metric format): the handlers log the
+//! result of each batch anyway, and CloudWatch extracts the metric from that line, without a call.
+//! `tracing-subscriber` could not put that into the line, and would add spans that nothing here uses. The
+//! request id belongs to the process, not to a task: Lambda gives an environment one invocation at a time,
+//! and handlers spread their work over tasks.
 
 use chrono::DateTime;
-use dues_processors::log::line;
+use dues_processors::runtime::log::line;
 use dues_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 use std::sync::{Mutex, PoisonError, RwLock};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The figures that are watched, with their units.
+/// The watched figures, with their units.
 pub const METRICS: [(&str, &str); 15] = [
     ("applied", "Count"),
     ("duplicate", "Count"),
@@ -32,21 +33,21 @@ pub const METRICS: [(&str, &str); 15] = [
     ("unreadable", "Count"),
 ];
 
-/// What the names of our crates start with, and the binary's.
+/// Prefixes of the targets of our crates and of the binary.
 const OURS: [&str; 2] = ["dues", "bootstrap"];
 
-/// Who says again, at length, what has been said: that an invocation failed, or panicked.
+/// Targets that repeat at length what is already logged: that an invocation failed or panicked.
 const TOLD: [&str; 1] = ["lambda_runtime::layers"];
 
 static REQUEST: RwLock<String> = RwLock::new(String::new());
 
-/// Says which invocation the lines from now on belong to.
+/// Sets the request id of all further lines.
 pub fn set_request(id: &str) {
     *REQUEST.write().unwrap_or_else(PoisonError::into_inner) = id.to_owned();
 }
 
-/// Writes to standard output, under the function's name and the metrics' namespace. A panic is a line too, with its place but without its words,
-/// which may hold what a record says.
+/// Logs to standard output, under the function's name and the metrics' namespace. A panic is logged with its
+/// location but without its message, which may contain data of a record.
 pub fn install(function: &'static str, namespace: String) {
     let log = Log { function, namespace, out: Mutex::new(std::io::stdout()) };
     if tracing::subscriber::set_global_default(log).is_ok() {
@@ -64,7 +65,7 @@ struct Log<W> {
 }
 
 impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
-    /// What we say from INFO on, what others say from WARN on.
+    /// Our own events from INFO on, those of dependencies from WARN on.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_of = |names: &[&str]| names.iter().any(|name| metadata.target().starts_with(name));
         let least = if is_of(&OURS) { Level::INFO } else { Level::WARN };
@@ -83,7 +84,7 @@ impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
         let mut text = Value::Object(line).to_string();
         text.push('\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        // There is nobody to tell that nobody listens.
+        // A failure to write the log cannot be reported anywhere.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
@@ -101,12 +102,14 @@ impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
 }
 
 impl<W> Log<W> {
-    /// What makes metrics of a line's figures: for the function, and for all of them together.
+    /// The directive that turns a line's figures into metrics: per function, and over all functions.
     fn metrics(&self, line: &Map<String, Value>, now: DateTime<chrono::Utc>) -> Option<Value> {
         let watched = METRICS.iter().filter(|(name, _)| line.get(*name).is_some_and(Value::is_number));
         let watched: Vec<Value> = watched.map(|(name, unit)| json!({"Name": name, "Unit": unit})).collect();
-        let directive = || json!([{"Namespace": self.namespace, "Dimensions": [["function"], []], "Metrics": watched}]);
-        (!watched.is_empty()).then(|| json!({"Timestamp": now.timestamp_millis(), "CloudWatchMetrics": directive()}))
+        let directive =
+            || json!([{"Namespace": self.namespace, "Dimensions": [["function"], []], "Metrics": watched}]);
+        (!watched.is_empty())
+            .then(|| json!({"Timestamp": now.timestamp_millis(), "CloudWatchMetrics": directive()}))
     }
 }
 
@@ -131,7 +134,8 @@ mod tests {
 
     fn said(say: impl FnOnce()) -> Vec<Value> {
         let paper = Paper::default();
-        let log = Log { function: "ach-handler", namespace: "dues-test".into(), out: Mutex::new(paper.clone()) };
+        let log =
+            Log { function: "ach-handler", namespace: "dues-test".into(), out: Mutex::new(paper.clone()) };
         tracing::subscriber::with_default(log, say);
         let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -141,17 +145,22 @@ mod tests {
     fn a_line_has_its_request_and_its_figures_are_metrics() {
         set_request("r-7");
         let lines = said(|| {
-            tracing::info!(target: "dues_processors::kinesis", stream = "site-payments", applied = 3_u64, parked = 0_u64, lag_ms = 1200_u64, "batch");
+            tracing::info!(target: "dues_processors::aws::triggers::kinesis", stream = "site-payments", applied = 3_u64, parked = 0_u64, lag_ms = 1200_u64, "batch");
             tracing::warn!(target: "dues_store::parked", parked = %"id-1", code = "malformed", "parked a record");
         });
         assert_eq!(lines.len(), 2);
         let batch = &lines[0];
-        assert_eq!((&batch["message"], &batch["request_id"], &batch["function"]), (&json!("batch"), &json!("r-7"), &json!("ach-handler")));
+        assert_eq!(
+            (&batch["message"], &batch["request_id"], &batch["function"]),
+            (&json!("batch"), &json!("r-7"), &json!("ach-handler"))
+        );
         assert_eq!((&batch["applied"], &batch["level"]), (&json!(3), &json!("INFO")));
         let directive = &batch["_aws"]["CloudWatchMetrics"][0];
-        assert_eq!((&directive["Namespace"], &directive["Dimensions"]), (&json!("dues-test"), &json!([["function"], []])));
-        let metrics =
-            json!([{"Name": "applied", "Unit": "Count"}, {"Name": "parked", "Unit": "Count"}, {"Name": "lag_ms", "Unit": "Milliseconds"}]);
+        assert_eq!(
+            (&directive["Namespace"], &directive["Dimensions"]),
+            (&json!("dues-test"), &json!([["function"], []]))
+        );
+        let metrics = json!([{"Name": "applied", "Unit": "Count"}, {"Name": "parked", "Unit": "Count"}, {"Name": "lag_ms", "Unit": "Milliseconds"}]);
         assert_eq!(directive["Metrics"], metrics);
         assert!(batch["_aws"]["Timestamp"].as_i64().unwrap() > 1_700_000_000_000);
         assert_eq!((&lines[1]["parked"], lines[1].get("_aws")), (&json!("id-1"), None), "an id is no figure");
@@ -165,6 +174,9 @@ mod tests {
             tracing::warn!(target: "aws_smithy_runtime", "a warning");
             tracing::error!(target: "lambda_runtime::layers::panic", "the same again");
         });
-        assert_eq!(lines.iter().map(|line| line["message"].as_str().unwrap()).collect::<Vec<_>>(), ["a warning"]);
+        assert_eq!(
+            lines.iter().map(|line| line["message"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["a warning"]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `bootstrap`: what Lambda starts. It serves the handler that `_HANDLER` names.
+//! `bootstrap`: the executable that Lambda starts. It serves the handler that `_HANDLER` names.
 
 use dues_lambda::{Clients, Env, Function, Handle, clients, env, log, start};
 use dues_store::SystemClock;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
-/// How long an answer that is ready has to get out, once the end was asked for.
+/// How long a finished response has to be sent after SIGTERM.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             tracing::error!(%why, "cannot go on");
-            // Also before there is a log, and in the report of an init that failed.
+            // On standard error too: the log may not exist yet, and the report of a failed init shows this.
             eprintln!("bootstrap: {why}");
             ExitCode::FAILURE
         }
@@ -31,12 +31,12 @@ fn run() -> Result<(), lambda_runtime::Error> {
     log::install(function.name(), env.get(env::NAMESPACE).unwrap_or_else(|| "dues".to_owned()));
     let clients = Clients::new(&env, clients::https())?;
     let handle = start(function, &env, &clients, SystemClock::shared())?;
-    // An environment has a core at the most, unless somebody pays for more: threads would only take turns.
+    // An environment has at most one core unless it is configured for more: threads would only take turns.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(handle))
 }
 
-/// Serves until Lambda wants no more. Lambda sends SIGTERM between invocations, and only where an extension is installed; whoever else sends it may
-/// find one under way, which is then finished.
+/// Serves until SIGTERM. Lambda sends it between invocations, and only where an extension is installed. From
+/// any other sender it may arrive during an invocation, which is then finished first.
 async fn serve(handle: Handle) -> Result<(), lambda_runtime::Error> {
     let busy = Arc::new(Mutex::new(()));
     let working = busy.clone();

@@ -1,45 +1,51 @@
-//! What each function may do: the calls that it makes, and nothing else. The roles of the template are tested against this, and this against the calls
-//! that the functions really make (`tests/tests/permissions.rs`).
+//! The permissions of each function: the calls that it makes, and nothing else. Tests check the roles of the
+//! template against this list, and this list against the calls that the functions really make
+//! (`tests/tests/permissions.rs`).
 
+use dues_processors::aws::triggers::sqs::COLLECTIONS;
+use dues_processors::billing::{ach_handler, memberships};
 use dues_processors::collections::batch_worker;
-use dues_processors::sqs::COLLECTIONS;
-use dues_processors::{ach_handler, app_events, memberships, stripe};
+use dues_processors::entitlements::stripe_worker;
+use dues_processors::read_models::app_events;
 use dues_store::table::figureforge::{
     BY_EMAIL, BY_STRIPE_SUB, FIGUREFORGE, IMAGES_BY_USER, JOBS_BY_STATUS, PLANS_BY_ACTIVE, REPORTS_BY_STATUS,
 };
 use dues_store::table::serenya::{BY_EMAIL_HASH, BY_EXTERNAL_ID, SERENYA};
-use dues_store::table::usage::{ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE};
+use dues_store::table::usage::{
+    ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE,
+};
 use dues_store::table::{
-    ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, JOURNAL, LOCKS, PARKED, Table,
+    ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, JOURNAL, LOCKS,
+    PARKED, Table,
 };
 
 use crate::function::Function;
 
-/// What a call is about.
+/// The resource of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// A table.
     Table(&'static Table),
-    /// One of its indexes.
+    /// An index of a table.
     Index(&'static Table, &'static Index),
     /// The queue between job and workers.
     Queue,
-    /// The stream that Stripe's events lie in.
+    /// The inbox: the stream of Stripe events.
     Inbox,
-    /// The stream that others are told of changes on.
+    /// The stream `subscriptions`, on which changes are published.
     Subscriptions,
-    /// The bus.
+    /// The event bus.
     Bus,
     /// The user pool.
     Pool,
-    /// What Stripe signs with.
+    /// Stripe's signing secret.
     StripeSecret,
     /// The token of the payments service.
     GatewaySecret,
 }
 
 impl Resource {
-    /// Its name: a table by its own, an index behind its table's.
+    /// Its name; an index follows the name of its table.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -56,7 +62,7 @@ impl Resource {
     }
 }
 
-/// Calls on one resource, as IAM names them. What DynamoDB does in a transaction goes by the names of its parts.
+/// Calls on one resource, by their IAM names. A DynamoDB transaction needs the permissions of its parts.
 pub type Permission = (Resource, &'static [&'static str]);
 
 const GET: &str = "dynamodb:GetItem";
@@ -70,11 +76,15 @@ const CHECK: &str = "dynamodb:ConditionCheckItem";
 const BY_ID: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_SUBSCRIPTION);
 const BY_STATE: Resource = Resource::Index(&BILLING_ACTIVITY, &BY_STATUS);
 
-/// The commit protocol: the user's records, history first, and what cannot happen is parked.
-const COMMITTING: [Permission; 3] =
-    [(Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]), (Resource::Table(&HISTORY), &[PUT, DELETE]), PARKING];
+/// The commit protocol: reads the user's records, writes history first, parks what cannot apply.
+const COMMITTING: [Permission; 3] = [
+    (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
+    (Resource::Table(&HISTORY), &[PUT, DELETE]),
+    PARKING,
+];
 
-/// The collections engine: also what a crash has left in history, the user's lock, and the payments service's token.
+/// The collections engine: also reads history for commits that a crash left, takes the user's lock, and
+/// reads the payments service's token.
 const COLLECTING: [Permission; 4] = [
     (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
     (Resource::Table(&HISTORY), &[QUERY, PUT, DELETE]),
@@ -82,17 +92,21 @@ const COLLECTING: [Permission; 4] = [
     (Resource::GatewaySecret, &["secretsmanager:GetSecretValue"]),
 ];
 const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
-/// Read models book facts in the journal, and the rows that follow from them.
+/// Read models record facts in the journal, together with the rows that follow from them.
 const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
 
-/// What the API asks of entitlements, and of records that are not among a user's recent ones.
-const ENTITLED: [Permission; 3] =
-    [(BY_ID, &[QUERY]), (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]), (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE])];
+/// What the API needs for entitlements, and for records that are not among a user's recent ones.
+const ENTITLED: [Permission; 3] = [
+    (BY_ID, &[QUERY]),
+    (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]),
+    (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE]),
+];
 
-/// What the API tells of records: their history, and what of a member's is parked.
-const TOLD: [Permission; 2] = [(Resource::Index(&HISTORY, &BY_SUBSCRIPTION), &[QUERY]), (Resource::Table(&PARKED), &[SCAN])];
+/// What the API needs to explain records: their history, and a member's parked records.
+const TOLD: [Permission; 2] =
+    [(Resource::Index(&HISTORY, &BY_SUBSCRIPTION), &[QUERY]), (Resource::Table(&PARKED), &[SCAN])];
 
-/// What the API asks of the read models, and tells them.
+/// What the API needs to query the read models and to record facts in them.
 const ASKED: [Permission; 16] = [
     (Resource::Table(&JOURNAL), &[QUERY, GET, PUT]),
     (Resource::Table(&USER_SUBSCRIPTIONS), &[QUERY]),
@@ -112,13 +126,16 @@ const ASKED: [Permission; 16] = [
     (Resource::Index(&SERENYA, &BY_EXTERNAL_ID), &[QUERY]),
 ];
 
-/// The calls of a function.
+/// The permissions of a function.
 #[must_use]
 pub fn permissions(function: Function) -> Vec<Permission> {
     match function {
         Function::AchHandler => with(&COMMITTING, &[(BY_ID, &[QUERY])]),
         Function::Memberships => COMMITTING.to_vec(),
-        Function::Stripe => vec![(Resource::Inbox, &["kinesis:PutRecord"]), (Resource::StripeSecret, &["secretsmanager:GetSecretValue"])],
+        Function::StripeWebhook => vec![
+            (Resource::Inbox, &["kinesis:PutRecord"]),
+            (Resource::StripeSecret, &["secretsmanager:GetSecretValue"]),
+        ],
         Function::StripeWorker => vec![
             (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT, UPDATE, DELETE]),
             (Resource::Table(&GG_CORE), &[GET, PUT, UPDATE, DELETE]),
@@ -135,11 +152,17 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Table(&SERENYA), &[PUT, DELETE]),
             (
                 Resource::Pool,
-                &["cognito-idp:AdminListGroupsForUser", "cognito-idp:AdminAddUserToGroup", "cognito-idp:AdminRemoveUserFromGroup"],
+                &[
+                    "cognito-idp:AdminListGroupsForUser",
+                    "cognito-idp:AdminAddUserToGroup",
+                    "cognito-idp:AdminRemoveUserFromGroup",
+                ],
             ),
         ],
         Function::CollectionsJob => vec![(BY_STATE, &[QUERY]), (Resource::Queue, &["sqs:SendMessage"])],
-        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => with(&COLLECTING, &[PARKING]),
+        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => {
+            with(&COLLECTING, &[PARKING])
+        }
         Function::BatchWorker => with(&COLLECTING, &[PARKING, (BY_ID, &[QUERY])]),
         Function::NotifierScheduler => vec![
             (BY_STATE, &[QUERY]),
@@ -149,10 +172,19 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Bus, &["events:PutEvents"]),
         ],
         Function::KinesisFeeder => {
-            vec![(Resource::Subscriptions, &["kinesis:PutRecords"]), (Resource::Bus, &["events:PutEvents"]), PARKING]
+            vec![
+                (Resource::Subscriptions, &["kinesis:PutRecords"]),
+                (Resource::Bus, &["events:PutEvents"]),
+                PARKING,
+            ]
         }
         Function::AppEvents => {
-            vec![BOOKING, (Resource::Table(&FIGUREFORGE), &[PUT, DELETE]), (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING]
+            vec![
+                BOOKING,
+                (Resource::Table(&FIGUREFORGE), &[PUT, DELETE]),
+                (Resource::Table(&SERENYA), &[PUT, DELETE]),
+                PARKING,
+            ]
         }
         Function::S3Events => vec![BOOKING, (Resource::Table(&SERENYA), &[PUT, DELETE]), PARKING],
         Function::UsageReset => vec![
@@ -165,7 +197,7 @@ pub fn permissions(function: Function) -> Vec<Permission> {
     }
 }
 
-/// What sets a function off.
+/// What triggers a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A Kinesis stream, by its name.
@@ -174,14 +206,14 @@ pub enum Source {
     Changes(&'static Table),
     /// A queue, by its name.
     Queue(&'static str),
-    /// Events or a schedule: Lambda keeps them, tries them again, and hands on what fails for good.
+    /// Events or a schedule: Lambda queues and retries them, and forwards what finally fails.
     Events,
-    /// Requests, whose caller waits for the answer.
+    /// Requests: the caller waits for the response.
     Requests,
 }
 
 impl Source {
-    /// What Lambda itself does there with the function's role.
+    /// The actions that Lambda itself takes on the source with the function's role.
     #[must_use]
     pub fn actions(self) -> &'static [&'static str] {
         match self {
@@ -192,13 +224,18 @@ impl Source {
                 "kinesis:GetShardIterator",
                 "kinesis:ListShards",
             ],
-            Self::Changes(_) => &["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"],
+            Self::Changes(_) => &[
+                "dynamodb:DescribeStream",
+                "dynamodb:GetRecords",
+                "dynamodb:GetShardIterator",
+                "dynamodb:ListStreams",
+            ],
             Self::Queue(_) => &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
             Self::Events | Self::Requests => &[],
         }
     }
 
-    /// Whether what fails for good is handed on to the queue of failures; a queue has a dead-letter queue of its own.
+    /// Whether final failures go to the queue of failures; a queue has its own dead-letter queue.
     #[must_use]
     pub fn hands_on(self) -> bool {
         match self {
@@ -208,14 +245,14 @@ impl Source {
     }
 }
 
-/// What sets each function off.
+/// The triggers of a function.
 #[must_use]
 pub fn sources(function: Function) -> Vec<Source> {
     match function {
         Function::AchHandler => vec![Source::Stream(ach_handler::STREAM)],
         Function::Memberships => vec![Source::Stream(memberships::STREAM)],
-        Function::Stripe => vec![Source::Requests, Source::Events],
-        Function::StripeWorker => vec![Source::Stream(stripe::STREAM)],
+        Function::StripeWebhook => vec![Source::Requests, Source::Events],
+        Function::StripeWorker => vec![Source::Stream(stripe_worker::STREAM)],
         Function::Projector => ALL.into_iter().filter(|table| table.stream).map(Source::Changes).collect(),
         Function::CollectionsWorker => vec![Source::Queue(COLLECTIONS)],
         Function::BatchWorker => vec![Source::Queue(batch_worker::QUEUE)],

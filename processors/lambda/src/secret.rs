@@ -1,7 +1,8 @@
-//! A secret in Secrets Manager: read when it is first needed, kept, and read again when it has grown old.
+//! A secret in Secrets Manager: read on first use, cached, and refreshed when it expires.
 //!
-//! The SDK reads it, and not Amazon's extension: that is a layer whose owner differs by region, and a second process in every environment that starts
-//! before the function does. One request in five minutes needs neither.
+//! The SDK reads it, not Amazon's extension: that is a layer with a different owner in each region, and a
+//! second process in every environment that starts before the function does. One request every five minutes
+//! needs neither.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
@@ -10,22 +11,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long a value is used before it is read again. Whoever changes a secret leaves both in force for longer.
+/// How long a value is used before it is read again. When a secret rotates, both values must stay valid for
+/// longer than this.
 pub const FRESH: Duration = Duration::from_secs(300);
-/// How long an old value is used when it could not be read again.
+/// How long an expired value stays in use after a failed refresh.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// It could not be read, and never has been.
+/// The secret could not be read, and no earlier value exists.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("secret {id}: {why}")]
 pub struct SecretError {
-    /// Which.
+    /// The secret.
     pub id: String,
-    /// What Secrets Manager said.
+    /// The error of Secrets Manager.
     pub why: String,
 }
 
-/// A secret. Clones share what was read.
+/// A secret. Clones share the cached value.
 #[derive(Clone)]
 pub struct Secret {
     client: Client,
@@ -36,7 +38,7 @@ pub struct Secret {
 
 struct Kept {
     value: Arc<str>,
-    /// Until which uptime it is good.
+    /// The uptime at which it expires.
     until: Duration,
 }
 
@@ -47,7 +49,7 @@ impl Secret {
         Self { client, id, clock, kept: Arc::default() }
     }
 
-    /// What it says, which no log shows. An old value is better than none: what cannot be read again is kept.
+    /// The value, which is never logged. If a refresh fails, the old value stays in use.
     ///
     /// # Errors
     /// [`SecretError`] when there is no value at all.

@@ -14,7 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What the binary asked of the runtime API: `next`, or an answer with its path.
 type Asked = (String, Value);
 
-/// Hands out events, one for each time that it is asked, and then nothing; tells of everything that it is asked.
+/// Hands out events, one for each time that it is asked, and then nothing; tells of everything that it is
+/// asked.
 fn runtime_api(events: Vec<Value>) -> (String, Receiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -87,7 +88,11 @@ fn bootstrap(handler: &str, api: &str, variables: &[(&str, &str)]) -> Child {
         .env_clear()
         .envs([("_HANDLER", handler), ("AWS_LAMBDA_RUNTIME_API", api), ("AWS_REGION", "eu-central-1")])
         .envs([("AWS_ACCESS_KEY_ID", "000000000000"), ("AWS_SECRET_ACCESS_KEY", "none")])
-        .envs([("AWS_LAMBDA_FUNCTION_NAME", "f"), ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"), ("AWS_LAMBDA_FUNCTION_VERSION", "1")])
+        .envs([
+            ("AWS_LAMBDA_FUNCTION_NAME", "f"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+        ])
         .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -99,15 +104,18 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-const DOOR: [(&str, &str); 2] =
-    [("STRIPE_STREAM_NAME", "stripe"), ("STRIPE_SECRET_ARN", "arn:aws:secretsmanager:eu-central-1:000000000000:secret:s")];
+const DOOR: [(&str, &str); 2] = [
+    ("STRIPE_STREAM_NAME", "stripe"),
+    ("STRIPE_SECRET_ARN", "arn:aws:secretsmanager:eu-central-1:000000000000:secret:s"),
+];
 
 #[test]
 fn an_unknown_handler_fails_at_start_with_the_list_of_names() {
     let output = bootstrap("projektor", "127.0.0.1:9", &[]).wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("there is no handler \"projektor\"; the handlers are ach-handler, memberships, "),
+        stderr(&output)
+            .contains("there is no handler \"projektor\"; the handlers are ach-handler, memberships, "),
         "{}",
         stderr(&output)
     );
@@ -120,13 +128,20 @@ fn a_missing_setting_fails_at_start_and_is_named() {
         ("stripe", &DOOR[..1], "STRIPE_SECRET_ARN is not set"),
         ("collections-job", &[], "COLLECTIONS_QUEUE_URL is not set"),
         ("collections-worker", &[], "GATEWAY_URL is not set"),
-        ("api", &[("GATEWAY_URL", "ftp://x")], "GATEWAY_URL: the payments service's address has to begin with https:// or http://"),
+        (
+            "api",
+            &[("GATEWAY_URL", "ftp://x")],
+            "GATEWAY_URL: the payments service's address has to begin with https:// or http://",
+        ),
         ("notifier-scheduler", &[], "EVENT_BUS_NAME is not set"),
         ("projector", &[("DUES_TIERS", "Plus")], "DUES_TIERS: \"Plus\" is not NAME=TIER"),
         ("ach-handler", &[("AWS_SECRET_ACCESS_KEY", "")], "AWS_SECRET_ACCESS_KEY is not set"),
     ] {
         let output = bootstrap(handler, "127.0.0.1:9", variables).wait_with_output().unwrap();
-        assert_eq!((output.status.code(), stderr(&output).trim()), (Some(1), format!("bootstrap: {missing}").as_str()));
+        assert_eq!(
+            (output.status.code(), stderr(&output).trim()),
+            (Some(1), format!("bootstrap: {missing}").as_str())
+        );
     }
 }
 
@@ -147,7 +162,10 @@ fn events_are_answered_one_after_another_and_a_failure_ends_nothing() {
     assert_eq!(told(0), ("response", &json!({"handled": false})));
     assert_eq!(told(1).0, "error");
     let why = told(1).1["errorMessage"].as_str().unwrap();
-    assert_eq!(why, "an event from \"somebody.else\" is not Stripe's: its source would start with aws.partner/stripe.com/");
+    assert_eq!(
+        why,
+        "an event from \"somebody.else\" is not Stripe's: its source would start with aws.partner/stripe.com/"
+    );
     assert_eq!(told(2).0, "error", "an event of another kind: {:?}", told(2).1);
     assert_eq!(told(3), ("response", &json!({"handled": false})), "and on it goes");
 
@@ -156,11 +174,15 @@ fn events_are_answered_one_after_another_and_a_failure_ends_nothing() {
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let lines: Vec<Value> = String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let webhooks: Vec<&Value> = lines.iter().filter(|line| line["message"] == "webhook").map(|line| &line["request_id"]).collect();
+    let lines: Vec<Value> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let webhooks: Vec<&Value> =
+        lines.iter().filter(|line| line["message"] == "webhook").map(|line| &line["request_id"]).collect();
     assert_eq!(webhooks, ["r-0", "r-3"], "each line has the id of its invocation");
-    assert!(
-        lines.iter().any(|line| line["message"] == "webhook" && line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Name"] == "skipped")
-    );
+    assert!(lines.iter().any(|line| line["message"] == "webhook"
+        && line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Name"] == "skipped"));
     assert_eq!(lines.last().unwrap()["message"], "asked to end");
 }

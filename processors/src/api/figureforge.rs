@@ -1,186 +1,184 @@
-//! What is answered below `/models/figureforge/`; [`places`] lists the paths.
+//! Routes of the read model `figureforge`. A command has an `event_id` and becomes an event like those of
+//! the stream `app-events`. A repeated command changes nothing; the same id with other content is 409.
+//! `occurred_at` defaults to now.
 
-mod page;
-mod places;
+mod handlers;
+mod schema;
 
-use dues_events::wire::WireError;
-use dues_events::wire::app_events::AppEvent;
-use dues_events::{Item, Time, Value as Attribute};
-use dues_projections::figureforge::job::JobStatus;
-use dues_projections::figureforge::objects::ObjectKey;
-use dues_projections::figureforge::report::ReportStatus;
-use dues_projections::figureforge::tags::can_be_seen;
-use dues_store::{Engine, Page, Store, StoreError};
-use serde_json::{Map, Value, json};
+use axum::extract::State;
+use axum::http::Method;
+use dues_store::Engine;
+use utoipa::ToSchema;
 
-use super::places::{Ids, find as find_place};
-use super::{Request, Response, store_failed};
-use crate::fields::LONGEST_ID;
-use crate::read_models::figureforge::Settings;
-use crate::read_models::figureforge::commands::{self, Done, command};
-use crate::read_models::figureforge::queries::{self, shown};
-use page::{Parameters, cursor_text};
-use places::{Command, List, One, PLACES, What};
-pub(super) use places::{openapi, template};
+use super::Shared;
+use super::document::Operation;
+use super::extract::{Body, Ids, Parameters};
+use super::page::PageOf;
+use super::routes::Routes;
+use crate::collections::gateway::Gateway;
+use crate::runtime::json_fields::Fields;
+use handlers::{Command, List, One};
+use schema as s;
 
-/// Answers a request; the path has no percent-encoding any more.
-pub(super) async fn answer<E: Engine>(store: &Store<E>, settings: &Settings, path: &[&str], request: Request<'_>) -> Response {
-    let (what, ids) = match find_place(PLACES, path, request) {
-        Ok(found) => found,
-        Err(refused) => return refused,
+/// Declares the routes.
+pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
+    let about = "Users, subscriptions, jobs, images with tags and reports, plans and feature flags (read model figureforge).";
+    let routes = routes.tag("figureforge", about);
+    images(jobs(plans_and_flags(users(routes))))
+}
+
+#[rustfmt::skip]
+fn users<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(r: R) -> R {
+    let r = list(r, "/models/figureforge/users", List::Users, || lists::<s::Users>("figureforge_list_users", "The users with an email address, in any case.").query::<s::Email>());
+    let r = one(r, "/models/figureforge/users/{user_id}", One::User, || gives::<s::User>("figureforge_get_user", "A user."));
+    let r = create(r, "/models/figureforge/users/{user_id}", "user.saved", || saves::<s::SaveUser, s::User>("figureforge_save_user", "Saves a user. A deleted user stays deleted."));
+    let r = change(r, Method::DELETE, "/models/figureforge/users/{user_id}", "user.deleted", || marks::<s::User, s::UserKey>("figureforge_delete_user", "Soft-deletes a user."));
+    let r = change(r, Method::POST, "/models/figureforge/users/{user_id}/restore", "user.restored", || marks::<s::User, s::UserKey>("figureforge_restore_user", "Restores a deleted user."));
+    let r = list(r, "/models/figureforge/users/{user_id}/images", List::ImagesOfUser, || lists::<s::Images>("figureforge_list_user_images", "A user's images, newest first."));
+    let r = list(r, "/models/figureforge/users/{user_id}/jobs", List::JobsOfUser, || lists::<s::Jobs>("figureforge_list_user_jobs", "A user's jobs."));
+    let r = list(r, "/models/figureforge/users/{user_id}/subscriptions", List::SubscriptionsOfUser, || lists::<s::Subscriptions>("figureforge_list_user_subscriptions", "A user's subscriptions that Stripe has not ended."));
+    one(r, "/models/figureforge/subscriptions/{stripe_sub_id}", One::Subscription, || gives::<s::Subscription>("figureforge_get_subscription", "The subscription with that Stripe id, of any user."))
+}
+
+#[rustfmt::skip]
+fn plans_and_flags<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(r: R) -> R {
+    let r = list(r, "/models/figureforge/plans", List::Plans, || lists::<s::Plans>("figureforge_list_plans", "The plans that can be bought, or those that cannot, oldest first.").query::<s::Active>());
+    let r = one(r, "/models/figureforge/plans/{plan_id}", One::Plan, || gives::<s::Plan>("figureforge_get_plan", "A plan."));
+    let r = create(r, "/models/figureforge/plans/{plan_id}", "plan.saved", || saves::<s::SavePlan, s::Plan>("figureforge_save_plan", "Saves a plan."));
+    let r = change(r, Method::DELETE, "/models/figureforge/plans/{plan_id}", "plan.deleted", || marks::<s::Plan, s::PlanKey>("figureforge_delete_plan", "Soft-deletes a plan."));
+    let r = change(r, Method::POST, "/models/figureforge/plans/{plan_id}/restore", "plan.restored", || marks::<s::Plan, s::PlanKey>("figureforge_restore_plan", "Restores a deleted plan."));
+    let r = list(r, "/models/figureforge/flags", List::Flags, || lists::<s::Flags>("figureforge_list_flags", "The feature flags."));
+    let r = one(r, "/models/figureforge/flags/{flag_name}", One::Flag, || gives::<s::Flag>("figureforge_get_flag", "A feature flag."));
+    let r = create(r, "/models/figureforge/flags/{flag_name}", "flag.set", || saves::<s::SetFlag, s::Flag>("figureforge_set_flag", "Sets a feature flag."));
+    let r = change(r, Method::DELETE, "/models/figureforge/flags/{flag_name}", "flag.deleted", || marks::<s::Flag, s::FlagKey>("figureforge_delete_flag", "Soft-deletes a feature flag."));
+    change(r, Method::POST, "/models/figureforge/flags/{flag_name}/restore", "flag.restored", || marks::<s::Flag, s::FlagKey>("figureforge_restore_flag", "Restores a deleted feature flag."))
+}
+
+#[rustfmt::skip]
+fn jobs<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(r: R) -> R {
+    let r = list(r, "/models/figureforge/jobs", List::Jobs, || lists::<s::Jobs>("figureforge_list_jobs", "The jobs in a state, oldest first.").query::<s::OfJobStatus>());
+    let r = one(r, "/models/figureforge/jobs/{job_id}", One::Job, || gives::<s::Job>("figureforge_get_job", "A job."));
+    let r = create(r, "/models/figureforge/jobs/{job_id}", "job.queued", || saves::<s::QueueJob, s::Job>("figureforge_queue_job", "Queues the generation of an image."));
+    let r = change(r, Method::DELETE, "/models/figureforge/jobs/{job_id}", "job.deleted", || marks::<s::Job, s::JobKey>("figureforge_delete_job", "Soft-deletes a job."));
+    let r = change(r, Method::POST, "/models/figureforge/jobs/{job_id}/start", "job.started", || marks::<s::Job, s::JobKey>("figureforge_start_job", "Starts a job."));
+    let r = change(r, Method::POST, "/models/figureforge/jobs/{job_id}/succeed", "job.succeeded", || alters::<s::SucceedJob, s::Job, s::JobKey>("figureforge_succeed_job", "Ends a job with an image. The first end of a job is final."));
+    let r = change(r, Method::POST, "/models/figureforge/jobs/{job_id}/fail", "job.failed", || alters::<s::FailJob, s::Job, s::JobKey>("figureforge_fail_job", "Ends a job without an image."));
+    let r = change(r, Method::POST, "/models/figureforge/jobs/{job_id}/cancel", "job.cancelled", || marks::<s::Job, s::JobKey>("figureforge_cancel_job", "Cancels a job."));
+    change(r, Method::POST, "/models/figureforge/jobs/{job_id}/restore", "job.restored", || marks::<s::Job, s::JobKey>("figureforge_restore_job", "Restores a deleted job."))
+}
+
+#[rustfmt::skip]
+fn images<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(r: R) -> R {
+    let r = one(r, "/models/figureforge/images/{image_id}", One::Image, || gives::<s::Image>("figureforge_get_image", "An image."));
+    let r = create(r, "/models/figureforge/images/{image_id}", "image.saved", || saves::<s::SaveImage, s::Image>("figureforge_save_image", "Saves an image. Tags, favorites and flag stay as they are unless given; a purged image does not come back."));
+    let r = change(r, Method::DELETE, "/models/figureforge/images/{image_id}", "image.deleted", || marks::<s::Image, s::ImageKey>("figureforge_delete_image", "Soft-deletes an image."));
+    let r = change(r, Method::POST, "/models/figureforge/images/{image_id}/restore", "image.restored", || marks::<s::Image, s::ImageKey>("figureforge_restore_image", "Restores a deleted image."));
+    let r = change(r, Method::POST, "/models/figureforge/images/{image_id}/purge", "image.purged", || marks::<s::Image, s::ImageKey>("figureforge_purge_image", "Deletes an image for good."));
+    let r = change(r, Method::PUT, "/models/figureforge/images/{image_id}/tags", "image.tagged", || alters::<s::TagImage, s::Image, s::ImageKey>("figureforge_tag_image", "Replaces the tags of an image."));
+    let r = change(r, Method::PUT, "/models/figureforge/images/{image_id}/favorites", "image.favorited", || alters::<s::FavoriteImage, s::Image, s::ImageKey>("figureforge_favorite_image", "Sets how many users favorite an image."));
+    let r = change(r, Method::PUT, "/models/figureforge/images/{image_id}/flag", "image.flagged", || alters::<s::FlagImage, s::Image, s::ImageKey>("figureforge_flag_image", "Sets the moderation status of an image; it settles all earlier reports."));
+    let r = one(r, "/models/figureforge/images/{image_id}/url", One::Url, || Operation::new("figureforge_sign_image_url", "A signed URL that reads an image for a while, public or not.").answer::<s::SignedUrl>(200, "The URL. Deleted, blocked and removed images have none, nor has a deployment without a signer.").errors(&[404, 500, 503]));
+    let r = list(r, "/models/figureforge/tags/{tag}", List::Tag, || lists::<s::TaggedImages>("figureforge_list_images_by_tag", "The public images with a tag."));
+    let r = list(r, "/models/figureforge/reports", List::Reports, || lists::<s::Reports>("figureforge_list_reports", "The reports in a state, oldest first.").query::<s::OfReportStatus>());
+    let r = list(r, "/models/figureforge/images/{image_id}/reports", List::ReportsOfImage, || lists::<s::Reports>("figureforge_list_image_reports", "The reports of an image."));
+    let r = one(r, "/models/figureforge/images/{image_id}/reports/{report_id}", One::Report, || gives::<s::Report>("figureforge_get_report", "A report."));
+    let r = create(r, "/models/figureforge/images/{image_id}/reports/{report_id}", "report.filed", || saves::<s::FileReport, s::Report>("figureforge_file_report", "Reports an image."));
+    let r = change(r, Method::DELETE, "/models/figureforge/images/{image_id}/reports/{report_id}", "report.deleted", || marks::<s::Report, s::ReportKey>("figureforge_delete_report", "Soft-deletes a report."));
+    let r = change(r, Method::POST, "/models/figureforge/images/{image_id}/reports/{report_id}/review", "report.reviewed", || marks::<s::Report, s::ReportKey>("figureforge_review_report", "Starts the review of a report."));
+    let r = change(r, Method::POST, "/models/figureforge/images/{image_id}/reports/{report_id}/dismiss", "report.dismissed", || marks::<s::Report, s::ReportKey>("figureforge_dismiss_report", "Dismisses a report."));
+    let r = change(r, Method::POST, "/models/figureforge/images/{image_id}/reports/{report_id}/uphold", "report.upheld", || marks::<s::Report, s::ReportKey>("figureforge_uphold_report", "Upholds a report and removes the image. Final."));
+    change(r, Method::POST, "/models/figureforge/images/{image_id}/reports/{report_id}/restore", "report.restored", || marks::<s::Report, s::ReportKey>("figureforge_restore_report", "Restores a deleted report."))
+}
+
+fn one<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
+    routes: R,
+    path: &'static str,
+    one: One,
+    describe: impl FnOnce() -> Operation,
+) -> R {
+    let handler = move |State(api): State<Shared<E, G>>, ids: Ids| async move {
+        handlers::find(api.store(), api.read_models.figureforge(), one, &ids).await
     };
-    // Each turn is boxed: a request would otherwise have room for all of them on its stack.
-    let answered = match what {
-        What::One(one) => Box::pin(find(store, settings, *one, &ids)).await,
-        What::List(list) => Box::pin(listed(store, *list, &ids, request.query)).await,
-        What::Command(command) => Box::pin(carried_out(store, *command, &ids, request.body)).await,
+    routes.route(Method::GET, path, handler, describe)
+}
+
+fn list<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
+    routes: R,
+    path: &'static str,
+    list: List,
+    describe: impl FnOnce() -> Operation,
+) -> R {
+    let handler = move |State(api): State<Shared<E, G>>, ids: Ids, parameters: Parameters| async move {
+        handlers::page_of(api.store(), list, &ids, &parameters).await
     };
-    answered.unwrap_or_else(|error| store_failed(&error))
+    routes.route(Method::GET, path, handler, describe)
 }
 
-fn invalid(error: &WireError) -> Response {
-    Response::error(422, "invalid_field", error.to_string())
+/// Routes a command that may create its row.
+fn create<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
+    routes: R,
+    path: &'static str,
+    kind: &'static str,
+    describe: impl FnOnce() -> Operation,
+) -> R {
+    command(routes, Method::PUT, path, Command { kind, creates: true }, describe)
 }
 
-fn not_found(what: &str) -> Response {
-    Response::error(404, "not_found", format!("there is no {what}"))
+/// Routes a command on an existing row.
+fn change<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
+    routes: R,
+    method: Method,
+    path: &'static str,
+    kind: &'static str,
+    describe: impl FnOnce() -> Operation,
+) -> R {
+    command(routes, method, path, Command { kind, creates: false }, describe)
 }
 
-async fn find<E: Engine>(store: &Store<E>, settings: &Settings, one: One, ids: &Ids<'_>) -> Result<Response, StoreError> {
-    let image = ids.get("image_id");
-    let found = match one {
-        One::User => queries::user(store, ids.get("user_id")).await?,
-        One::Subscription => queries::subscription_by_stripe_id(store, ids.get("stripe_sub_id")).await?,
-        // Only the head knows whose job it is; the row is under its user.
-        One::Job => commands::row(store, &format!("job:{}", ids.get("job_id"))).await?,
-        One::Image => queries::image(store, image).await?,
-        One::Url => return Ok(signed(queries::image(store, image).await?, settings, image, store.clock.now())),
-        One::Report => queries::report(store, image, ids.get("report_id")).await?,
-        One::Flag => queries::flag(store, ids.get("flag_name")).await?,
-        One::Plan => queries::plan(store, ids.get("plan_id")).await?,
+fn command<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
+    routes: R,
+    method: Method,
+    path: &'static str,
+    command: Command,
+    describe: impl FnOnce() -> Operation,
+) -> R {
+    let handler = move |State(api): State<Shared<E, G>>, ids: Ids, Body(fields): Body<Fields>| async move {
+        handlers::run(api.store(), command, &ids, fields).await
     };
-    Ok(found.map_or_else(|| not_found(&ids.name()), |item| Response::of(200, shown(&item))))
+    routes.route(method, path, handler, describe)
 }
 
-/// A URL with which an image can be read for a while, public or not. What is deleted, blocked or removed has none.
-fn signed(image: Option<Item>, settings: &Settings, id: &str, now: Time) -> Response {
-    let Some(image) = image.filter(can_be_seen) else { return not_found(&format!("image {id}")) };
-    // As with a read model that a deployment does not have, to come again would not help.
-    let Some(signer) = &settings.signer else {
-        return Response::error(404, "no_signer", "this deployment has no credentials to sign URLs with");
-    };
-    // An image may be older than the Unix epoch.
-    let made = image.get("created_at").and_then(Attribute::as_i64).and_then(|second| Time::from_timestamp(second, 0));
-    let Some(made) = made else { return not_found(&format!("image {id}")) };
-    let key = ObjectKey::of(image.text("user_id"), made, id).to_string();
-    let url = signer.url(&key, now, settings.signed_url_ttl);
-    Response::of(200, json!({"image_id": id, "key": key, "url": url, "expires_in": settings.signed_url_ttl}))
+/// Describes a route that returns one row, deleted or not.
+fn gives<T: ToSchema>(name: &str, summary: &str) -> Operation {
+    Operation::new(name, summary)
+        .answer::<T>(200, "The row; deleted_at is set when it is deleted.")
+        .errors(&[404, 500, 503])
 }
 
-async fn listed<E: Engine>(store: &Store<E>, list: List, ids: &Ids<'_>, query: &str) -> Result<Response, StoreError> {
-    match page_of(store, list, ids, query).await {
-        Ok(page) => {
-            let items: Vec<Value> = page.items.iter().map(|item| item_of(list, ids, item)).collect();
-            Ok(Response::of(200, json!({"items": items, "next": page.next.as_ref().map(cursor_text)})))
-        }
-        Err(Unlisted::Asked(error)) => Ok(invalid(&error)),
-        Err(Unlisted::Store(error)) => Err(error),
-    }
+/// Describes a route that returns a page of rows.
+fn lists<T: ToSchema>(name: &str, summary: &str) -> Operation {
+    Operation::new(name, summary)
+        .query::<PageOf>()
+        .answer::<T>(200, "A page, without deleted rows.")
+        .errors(&[404, 422, 500, 503])
 }
 
-/// An item as it is shown: a row of the tag index says in its key which image it is about.
-fn item_of(list: List, ids: &Ids<'_>, item: &Item) -> Value {
-    match list {
-        List::Tag => {
-            let image = item.text("sk").and_then(|sort| sort.strip_prefix("IMG#"));
-            json!({"tag": ids.get("tag"), "image_id": image, "created_at": item.get("created_at").map(Attribute::to_json)})
-        }
-        List::Users
-        | List::Jobs
-        | List::Reports
-        | List::Plans
-        | List::Flags
-        | List::ImagesOfUser
-        | List::JobsOfUser
-        | List::SubscriptionsOfUser
-        | List::ReportsOfImage => shown(item),
-    }
+/// Describes a command that creates or saves a row.
+fn saves<B: ToSchema, T: ToSchema>(name: &str, summary: &str) -> Operation {
+    let answered =
+        Operation::new(name, summary).needs::<B>().answer::<T>(200, "The row, changed now or before.");
+    answered.errors(&[404, 409, 422, 500, 503])
 }
 
-/// Why there is no page.
-enum Unlisted {
-    /// What was asked is wrong.
-    Asked(WireError),
-    /// What the store could not do.
-    Store(StoreError),
+/// Describes a command that changes a row. A purged row is returned as its key only.
+fn alters<B: ToSchema, T: ToSchema, K: ToSchema>(name: &str, summary: &str) -> Operation {
+    Operation::new(name, summary)
+        .needs::<B>()
+        .answer_either::<T, K>(200, "The row, changed now or before; only its key when it is purged.")
+        .errors(&[404, 409, 422, 500, 503])
 }
 
-impl From<WireError> for Unlisted {
-    fn from(error: WireError) -> Self {
-        Self::Asked(error)
-    }
-}
-
-async fn page_of<E: Engine>(store: &Store<E>, list: List, ids: &Ids<'_>, query: &str) -> Result<Page, Unlisted> {
-    let given = Parameters::read(query)?;
-    let (asked, goes_on) = (given.asked.clone(), given.asked.start.is_some());
-    let user = ids.get("user_id");
-    let page = match list {
-        List::Users => queries::users_by_email(store, given.required("email")?, asked).await,
-        List::Jobs => queries::jobs_by_status(store, given.one_of("status", &JobStatus::ALL, |status| status.as_str())?, asked).await,
-        List::Reports => {
-            queries::reports_by_status(store, given.one_of("status", &ReportStatus::ALL, |status| status.as_str())?, asked).await
-        }
-        List::Plans => {
-            let active = given.one_of("active", &[true, false], |active| if *active { "true" } else { "false" })?;
-            queries::plans_by_active(store, active, asked).await
-        }
-        List::Flags => queries::flags(store, asked).await,
-        List::ImagesOfUser => queries::images_by_user(store, user, asked).await,
-        List::JobsOfUser => queries::jobs_of(store, user, asked).await,
-        List::SubscriptionsOfUser => queries::subscriptions_of(store, user, asked).await,
-        List::ReportsOfImage => queries::reports_of(store, ids.get("image_id"), asked).await,
-        List::Tag => queries::images_by_tag(store, ids.get("tag"), asked).await,
-    };
-    // DynamoDB refuses a cursor that it has not made.
-    let forged = |error: &StoreError| goes_on && matches!(error, StoreError::Invalid(_));
-    page.map_err(|error| if forged(&error) { page::wrong("after", "is not from a page before").into() } else { Unlisted::Store(error) })
-}
-
-async fn carried_out<E: Engine>(store: &Store<E>, asked: Command, ids: &Ids<'_>, body: &[u8]) -> Result<Response, StoreError> {
-    let (event, dated) = match event(asked, ids, body, store.clock.now()) {
-        Ok(event) => event,
-        Err(error) => return Ok(invalid(&error)),
-    };
-    Ok(match command(store, event, asked.makes, dated).await? {
-        Done::Row(Some(row)) => Response::of(200, shown(&row)),
-        Done::Row(None) if asked.makes => Response::error(409, "purged", "it was deleted for good, and does not come back"),
-        Done::Row(None) => Response::of(200, Value::Object(fields_of(ids).collect())),
-        Done::Nothing => not_found(&ids.name()),
-        Done::Different => Response::error(409, "event_id_was_used", "event_id: it was used for something else"),
-        Done::Malformed(error) => invalid(&error),
-    })
-}
-
-/// What a command is about, as the fact names it.
-fn fields_of(ids: &Ids<'_>) -> impl Iterator<Item = (String, Value)> {
-    ids.iter().map(|(name, id)| (name.to_owned(), id.into()))
-}
-
-/// The event that a command makes, and whether the client said when it happened. The path says what it is about, whatever the body says.
-fn event(asked: Command, ids: &Ids<'_>, body: &[u8], now: Time) -> Result<(AppEvent, bool), WireError> {
-    let mut fields: Map<String, Value> = page::object(body)?;
-    fields.extend(fields_of(ids));
-    let id = fields.remove("event_id").unwrap_or_default();
-    let id = id.as_str().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
-    let id = id.ok_or_else(|| page::wrong("event_id", "is missing, or not a text of 1 to 256 bytes"))?.into();
-    let (at, dated) = match fields.remove("occurred_at") {
-        None | Some(Value::Null) => (now, false),
-        Some(given) => {
-            let read = given.as_str().and_then(|text| dues_events::time::parse(text).ok());
-            (read.ok_or_else(|| page::wrong("occurred_at", "is not an RFC 3339 time"))?, true)
-        }
-    };
-    let event = AppEvent { id, model: "figureforge".to_owned(), kind: asked.kind.to_owned(), at, body: Value::Object(fields) };
-    Ok((event, dated))
+/// Describes a command without further fields that changes a row.
+fn marks<T: ToSchema, K: ToSchema>(name: &str, summary: &str) -> Operation {
+    alters::<s::Event, T, K>(name, summary)
 }

@@ -1,199 +1,205 @@
-//! What is answered below `/models/usage/`; [`places`] lists the paths.
+//! Routes of the read model `usage`. Its routes `actions` and `features` shadow users of these names.
 
-mod places;
+mod schema;
 
+use axum::Json;
+use axum::extract::State;
+use axum::http::Method;
 use chrono::{Datelike as _, NaiveDate};
-use dues_events::usage::{Logged, Used, details, reset_at, reset_date};
+use dues_events::usage::{DailyUsage, LoggedAction, details, reset_at, reset_date};
 use dues_events::wire::WireError;
-use dues_events::{GoTime, Item, Time, UserId};
-use dues_store::usage::count::{Asked as Action, Counted};
-use dues_store::usage::log::Span;
-use dues_store::{Engine, Store, StoreError};
+use dues_events::{GoTime, Item, Time};
+use dues_store::Engine;
+use dues_store::usage::count::{ActionRequest, CountOutcome};
+use dues_store::usage::log::TimeRange;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use super::path::decoded_text;
-use super::places::find;
-use super::{Request, Response, store_failed};
-use crate::fields::{Fields, LONGEST_ID};
-use crate::read_models::usage::{Settings, count, count_json, summary};
-use places::{Asked, PLACES};
-pub(super) use places::{openapi, template};
+use super::document::Operation;
+use super::extract::{Body, FromFields, Ids, Parameters};
+use super::page::{MAX_PAGE, PAGE};
+use super::routes::Routes;
+use super::schema::ErrorBody;
+use super::{Error, Response, Shared};
+use crate::collections::gateway::Gateway;
+use crate::runtime::json_fields::{Fields, MAX_ID_BYTES};
+use crate::usage::{Settings, count, count_json, summary};
+use schema::{Action, Actions, Counted, LimitReached, TimeSpan, UsageOfDay, UserActions};
 
-/// How many rows are listed, unless somebody asks for more or fewer, and the most.
-const LISTED: usize = 100;
-const MOST_LISTED: usize = 1000;
-
-/// Answers a request; the path has no percent-encoding any more.
-pub(super) async fn answer<E: Engine>(store: &Store<E>, settings: &Settings, path: &[&str], request: Request<'_>) -> Response {
-    let (asked, ids) = match find(PLACES, path, request) {
-        Ok(found) => found,
-        Err(refused) => return refused,
-    };
-    let (user, feature) = (UserId::from(ids.get("user_id")), ids.get("feature"));
-    let answered = match asked {
-        Asked::AllActions => all_actions(store, request.query).await,
-        Asked::Feature => feature_usage(store, settings, feature, request.query).await,
-        Asked::User => user_summary(store, settings, &user).await,
-        Asked::Actions => user_actions(store, &user, request.query).await,
-        Asked::Count => count_action(store, settings, user, feature, request.body).await,
-    };
-    answered.unwrap_or_else(|failed| match failed {
-        Failed::Asked(wrong) => Response::error(422, "invalid_field", wrong.to_string()),
-        Failed::NoFeature(feature) => {
-            let known = settings.plans.features().into_iter().collect::<Vec<_>>().join(", ");
-            Response::error(404, "no_such_feature", format!("{feature:?} is not one of {known}"))
-        }
-        Failed::Store(error) => store_failed(&error),
-    })
+/// Declares the routes.
+pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
+    routes
+        .tag("usage", "Usage of features against the limits of plans (read model usage).")
+        .route(Method::GET, "/models/usage/actions", all_actions, || {
+            Operation::new("usage_list_actions", "The actions of all users, newest first.")
+                .query::<TimeSpan>()
+                .query::<schema::ActionType>()
+                .answer::<Actions>(200, "The actions.")
+                .errors(&[422, 500, 503])
+        })
+        .route(Method::GET, "/models/usage/features/{feature}", feature_usage, || {
+            Operation::new(
+                "usage_list_users_of_feature",
+                "The users of a feature on a day, and how often each used it.",
+            )
+            .query::<schema::Day>()
+            .answer::<UsageOfDay>(200, "The users.")
+            .errors(&[404, 422, 500, 503])
+        })
+        .route(Method::GET, "/models/usage/{user_id}", user_summary, || {
+            Operation::new("usage_get_user", "A user's plan, its limits, and today's usage.")
+                .answer::<schema::Summary>(200, "The summary.")
+                .errors(&[404, 500, 503])
+        })
+        .route(Method::GET, "/models/usage/{user_id}/actions", user_actions, || {
+            Operation::new("usage_list_user_actions", "A user's actions, newest first.")
+                .query::<TimeSpan>()
+                .answer::<UserActions>(200, "The actions.")
+                .errors(&[404, 422, 500, 503])
+        })
+        .route(Method::POST, "/models/usage/{user_id}/{feature}", count_action, || {
+            Operation::new(
+                "usage_count_action",
+                "Counts an action if the user's plan allows one more today; once for each key.",
+            )
+            .needs::<Action>()
+            .answer::<Counted>(200, "Counted, now or before.")
+            .answer_either::<LimitReached, ErrorBody>(
+                429,
+                "The day's limit is reached, or the server is too busy.",
+            )
+            .errors(&[404, 409, 422, 500, 503])
+        })
 }
 
-/// Why there is no answer.
-enum Failed {
-    Asked(WireError),
-    NoFeature(String),
-    Store(StoreError),
-}
-
-impl From<WireError> for Failed {
-    fn from(wrong: WireError) -> Self {
-        Self::Asked(wrong)
-    }
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-async fn count_action<E: Engine>(
-    store: &Store<E>,
-    settings: &Settings,
-    user: UserId,
-    feature: &str,
-    body: &[u8],
-) -> Result<Response, Failed> {
-    known(settings, feature)?;
-    let fields = Fields::read(body, "body")?;
-    let asked = Action {
-        user,
-        feature: feature.to_owned(),
-        kind: fields.id("action_type")?.to_owned(),
-        details: details(fields.json("action_details")).map_err(|why| wrong("action_details", why.to_string()))?,
-        key: fields.optional_id("idempotency_key")?.map(Into::into),
-    };
-    Ok(match count(store, settings, &asked).await? {
-        Counted::Done(count) => Response::of(200, count_json(&asked.user, &count)),
-        Counted::AtLimit { used, limit } => refused(&asked, used, limit, store.clock.now()),
-        Counted::Different => Response::error(409, "key_was_used", "idempotency_key: it was used for another action"),
-    })
-}
-
-/// The day's usage is used up: it is forgotten at midnight.
-fn refused(asked: &Action, used: u64, limit: u64, now: Time) -> Response {
-    let reset = reset_at(now);
-    let at = GoTime::trimmed(reset).text();
-    let message = format!("{} was used {used} times today, the most is {limit}: again after {at}", asked.feature);
-    let mut response = Response::error(429, "usage_limit_exceeded", message);
-    for (name, value) in [("limit", json!(limit)), ("used", json!(used)), ("reset_at", json!(at))] {
-        response.body[name] = value;
-    }
-    // A part of a second is a whole one to wait.
-    let wait = (reset - now).num_milliseconds().max(0).unsigned_abs().div_ceil(1000);
-    Response { retry_after: Some(wait), ..response }
-}
-
-async fn user_summary<E: Engine>(store: &Store<E>, settings: &Settings, user: &UserId) -> Result<Response, Failed> {
-    let mut body = summary(store, settings, user).await?.json();
-    body["user_id"] = user.as_str().into();
-    Ok(Response::of(200, body))
-}
-
-async fn user_actions<E: Engine>(store: &Store<E>, user: &UserId, query: &str) -> Result<Response, Failed> {
-    let asked = Parameters::read(query)?;
-    // One more than is listed tells whether there are more.
-    let actions = store.actions_of(user, asked.span, asked.limit + 1).await?;
-    Ok(listed(json!({"user_id": user.as_str()}), &actions, asked.limit))
-}
-
-async fn all_actions<E: Engine>(store: &Store<E>, query: &str) -> Result<Response, Failed> {
-    let asked = Parameters::read(query)?;
-    let most = asked.limit + 1;
-    let actions = match &asked.kind {
-        Some(kind) => store.actions_of_type(kind, asked.span, most).await?,
-        None => store.actions_between(asked.span, most).await?,
-    };
-    Ok(listed(json!({}), &actions, asked.limit))
-}
-
-fn listed(mut body: Value, actions: &[Logged], limit: usize) -> Response {
-    body["actions"] = actions.iter().take(limit).map(|action| action.to_item().to_json()).collect();
-    body["more"] = (actions.len() > limit).into();
-    Response::of(200, body)
-}
-
-async fn feature_usage<E: Engine>(store: &Store<E>, settings: &Settings, feature: &str, query: &str) -> Result<Response, Failed> {
-    known(settings, feature)?;
-    let asked = Parameters::read(query)?;
-    let day = asked.date.unwrap_or_else(|| store.clock.now().date_naive());
-    let used = store.usage_of_feature(feature, reset_date(day), asked.at_least, asked.limit + 1).await?;
-    let rows: Vec<Value> = used.iter().take(asked.limit).map(Used::to_item).map(|row| Item::to_json(&row)).collect();
-    let (date, reset) = (day.to_string(), reset_date(day).to_string());
-    Ok(Response::of(200, json!({"feature": feature, "date": date, "reset_date": reset, "usage": rows, "more": used.len() > asked.limit})))
-}
-
-fn known(settings: &Settings, feature: &str) -> Result<(), Failed> {
-    if settings.plans.features().contains(feature) { Ok(()) } else { Err(Failed::NoFeature(feature.to_owned())) }
-}
-
-/// What stands behind the question mark.
-struct Parameters {
-    span: Span,
-    limit: usize,
-    kind: Option<String>,
-    date: Option<NaiveDate>,
-    at_least: u64,
-}
-
-impl Parameters {
-    fn read(query: &str) -> Result<Self, WireError> {
-        let mut values = BTreeMap::new();
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            values.insert(name, decoded_text(value).ok_or_else(|| wrong(name, "is not UTF-8".to_owned()))?);
-        }
-        let time = |name: &str| {
-            let read = |text: &String| {
-                dues_events::time::parse(text).map_err(|why| wrong(name, format!("{text:?} is not an RFC 3339 time: {why}")))
-            };
-            values.get(name).map(read).transpose()
-        };
-        let limit =
-            parsed(&values, "limit", &format!("a whole number from 1 to {MOST_LISTED}"), |limit| (1..=MOST_LISTED).contains(limit))?;
+impl FromFields for Action {
+    fn from_fields(fields: Fields) -> Result<Self, WireError> {
+        let problem = |problem: String| WireError { field: "action_details".to_owned(), problem };
         Ok(Self {
-            span: Span { from: time("from")?, to: time("to")? },
-            limit: limit.unwrap_or(LISTED),
-            date: parsed(&values, "date", "a day such as 2024-01-15", |day: &NaiveDate| (1..=9999).contains(&day.year()))?,
-            at_least: parsed(&values, "at_least", "a whole number", |_| true)?.unwrap_or(0),
-            kind: parsed(&values, "type", &format!("a text of 1 to {LONGEST_ID} bytes"), |kind: &String| {
-                (1..=LONGEST_ID).contains(&kind.len())
-            })?,
+            action_type: fields.id("action_type")?.to_owned(),
+            action_details: details(fields.json("action_details")).map_err(|why| problem(why.to_string()))?,
+            idempotency_key: fields.optional_id("idempotency_key")?.map(str::to_owned),
         })
     }
 }
 
-fn parsed<T: FromStr>(
-    values: &BTreeMap<&str, String>,
-    name: &str,
-    wanted: &str,
-    fits: impl Fn(&T) -> bool,
-) -> Result<Option<T>, WireError> {
-    let read =
-        |text: &String| text.parse().ok().filter(|value| fits(value)).ok_or_else(|| wrong(name, format!("{text:?} is not {wanted}")));
-    values.get(name).map(read).transpose()
+async fn count_action<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    ids: Ids,
+    body: Result<Body<Action>, Error>,
+) -> Result<Response, Error> {
+    let (store, settings) = (api.store(), api.read_models.usage());
+    let feature = known_feature(settings, &ids)?;
+    let Body(action) = body?;
+    let request = ActionRequest {
+        user: ids.user(),
+        feature: feature.to_owned(),
+        kind: action.action_type,
+        details: action.action_details,
+        key: action.idempotency_key.map(Into::into),
+    };
+    Ok(match count(store, settings, &request).await? {
+        CountOutcome::Done(count) => Response::of(200, count_json(&request.user, &count)),
+        CountOutcome::AtLimit { used, limit } => limit_reached(feature, used, limit, store.clock.now()),
+        CountOutcome::Different => {
+            Response::error(409, "key_was_used", "idempotency_key: it was used for another action")
+        }
+    })
 }
 
-fn wrong(field: &str, problem: String) -> WireError {
-    WireError { field: field.to_owned(), problem }
+/// 429 with the time of the next reset, at midnight.
+fn limit_reached(feature: &str, used: u64, limit: u64, now: Time) -> Response {
+    let reset = reset_at(now);
+    let at = GoTime::trimmed(reset).text();
+    let message = format!("{feature} was used {used} times today, the most is {limit}: again after {at}");
+    let mut response = Response::error(429, "usage_limit_exceeded", message);
+    for (name, value) in [("limit", json!(limit)), ("used", json!(used)), ("reset_at", json!(at))] {
+        response.body[name] = value;
+    }
+    // Rounded up to whole seconds.
+    let wait = (reset - now).num_milliseconds().max(0).unsigned_abs().div_ceil(1000);
+    Response { retry_after: Some(wait), ..response }
+}
+
+async fn user_summary<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    ids: Ids,
+) -> Result<Json<Value>, Error> {
+    let mut body = summary(api.store(), api.read_models.usage(), &ids.user()).await?.json();
+    body["user_id"] = ids.get("user_id").into();
+    Ok(Json(body))
+}
+
+async fn user_actions<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    ids: Ids,
+    parameters: Parameters,
+) -> Result<Json<UserActions>, Error> {
+    let limit = parameters.limit(PAGE, MAX_PAGE)? as usize;
+    // One row more than the limit shows whether there are more.
+    let found = api.store().actions_of(&ids.user(), time_range(&parameters)?, limit + 1).await?;
+    let (actions, more) = (rows(&found, limit), found.len() > limit);
+    Ok(Json(UserActions { user_id: ids.user().to_string(), actions, more }))
+}
+
+async fn all_actions<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    parameters: Parameters,
+) -> Result<Json<Actions>, Error> {
+    let limit = parameters.limit(PAGE, MAX_PAGE)? as usize;
+    let span = time_range(&parameters)?;
+    let expected = format!("a text of 1 to {MAX_ID_BYTES} bytes");
+    let kind =
+        parameters.parsed("type", &expected, |kind: &String| (1..=MAX_ID_BYTES).contains(&kind.len()))?;
+    let found = match &kind {
+        Some(kind) => api.store().actions_of_type(kind, span, limit + 1).await?,
+        None => api.store().actions_between(span, limit + 1).await?,
+    };
+    Ok(Json(Actions { actions: rows(&found, limit), more: found.len() > limit }))
+}
+
+fn rows(actions: &[LoggedAction], limit: usize) -> Vec<Value> {
+    actions.iter().take(limit).map(|action| action.to_item().to_json()).collect()
+}
+
+async fn feature_usage<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    ids: Ids,
+    parameters: Parameters,
+) -> Result<Json<UsageOfDay>, Error> {
+    let feature = known_feature(api.read_models.usage(), &ids)?;
+    let limit = parameters.limit(PAGE, MAX_PAGE)? as usize;
+    let day = parameters
+        .parsed("date", "a day such as 2024-01-15", |day: &NaiveDate| (1..=9999).contains(&day.year()))?
+        .unwrap_or_else(|| api.store().clock.now().date_naive());
+    let at_least = parameters.parsed("at_least", "a whole number", |_| true)?.unwrap_or(0);
+    let used = api.store().usage_of_feature(feature, reset_date(day), at_least, limit + 1).await?;
+    Ok(Json(UsageOfDay {
+        feature: feature.to_owned(),
+        date: day,
+        reset_date: reset_date(day),
+        usage: used.iter().take(limit).map(DailyUsage::to_item).map(|row| Item::to_json(&row)).collect(),
+        more: used.len() > limit,
+    }))
+}
+
+fn known_feature<'a>(settings: &Settings, ids: &'a Ids) -> Result<&'a str, Error> {
+    let (feature, known) = (ids.get("feature"), settings.plans.features());
+    match known.contains(feature) {
+        true => Ok(feature),
+        false => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            Err(Error::new(404, "no_such_feature", format!("{feature:?} is not one of {known}")))
+        }
+    }
+}
+
+fn time_range(parameters: &Parameters) -> Result<TimeRange, Error> {
+    let time = |name: &str| {
+        let read = |text: &str| {
+            dues_events::time::parse(text)
+                .map_err(|why| Error::field(name, format!("{text:?} is not an RFC 3339 time: {why}")))
+        };
+        parameters.get(name).map(read).transpose()
+    };
+    Ok(TimeRange { from: time("from")?, to: time("to")? })
 }

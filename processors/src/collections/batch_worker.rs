@@ -1,26 +1,27 @@
 //! `batch-worker`: an operator's list of records to collect.
 
-use dues_events::collect::{Ask, Run};
+use dues_events::collections::eligibility::{CollectionRequest, Trigger};
 use dues_events::wire::WireError;
 use dues_events::{Rejection, SubscriptionId};
 use dues_store::{CommitError, Engine};
 
-use super::{Collector, Visit};
-use crate::batch::{Fate, Incoming, park_record};
-use crate::fields::Fields;
-use crate::gateway::Gateway;
+use super::{Collector, UserCollection};
+use crate::collections::gateway::Gateway;
+use crate::runtime::json_fields::Fields;
+use crate::runtime::lanes::{Delivery, Outcome};
+use crate::runtime::parking::park_record;
 
-/// The queue's name among the parked records.
+/// The stream name of parked messages.
 pub const QUEUE: &str = "batch";
 
-/// A list, as it comes on the queue.
+/// A message of the queue: records to collect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchList {
     /// The records.
     pub subscription_ids: Vec<SubscriptionId>,
-    /// The members have put other accounts on file.
+    /// The members have new accounts on file.
     pub new_account: bool,
-    /// The members have authorised the debits afresh.
+    /// The members have authorised the debits again.
     pub authorised: bool,
 }
 
@@ -35,33 +36,38 @@ impl BatchList {
     }
 }
 
-/// Collects every record of a list and tells what each came to. A record that is not there is parked, and the others go on.
+/// Collects every record of a list; a rejected record is parked and does not stop the others.
 ///
 /// # Errors
-/// The list has to be delivered again: what was done is not done twice.
+/// A store failure: the message must be redelivered, which is idempotent.
 pub async fn batch_worker<E: Engine, G: Gateway>(
     collector: &Collector<E, G>,
-    message: &Incoming,
-) -> Result<Vec<(SubscriptionId, Option<Visit>)>, String> {
+    message: &Delivery,
+) -> Result<Vec<(SubscriptionId, Option<UserCollection>)>, String> {
     let list = match BatchList::read(&message.data) {
         Ok(list) => list,
         Err(error) => {
-            return parked(park_record(&collector.store, QUEUE, message, "malformed", error.to_string()).await).map(|()| Vec::new());
+            return parked(
+                park_record(&collector.store, QUEUE, message, "malformed", error.to_string()).await,
+            )
+            .map(|()| Vec::new());
         }
     };
     let mut done = Vec::with_capacity(list.subscription_ids.len());
     for id in &list.subscription_ids {
-        let visit = match collect_one(collector, &list, id).await {
-            Ok(visit) => Some(visit),
+        let collection = match collect_one(collector, &list, id).await {
+            Ok(collection) => Some(collection),
             Err(CommitError::Rejected(rejection)) => {
                 let body = serde_json::json!({"subscription_ids": [id], "new_account": list.new_account, "authorised": list.authorised});
-                let one = Incoming { data: body.to_string().into_bytes(), ..message.clone() };
-                parked(park_record(&collector.store, QUEUE, &one, rejection.code(), rejection.to_string()).await)?;
+                let one = Delivery { data: body.to_string().into_bytes(), ..message.clone() };
+                parked(
+                    park_record(&collector.store, QUEUE, &one, rejection.code(), rejection.to_string()).await,
+                )?;
                 None
             }
             Err(CommitError::Store(error)) => return Err(error.to_string()),
         };
-        done.push((id.clone(), visit));
+        done.push((id.clone(), collection));
     }
     Ok(done)
 }
@@ -70,15 +76,23 @@ async fn collect_one<E: Engine, G: Gateway>(
     collector: &Collector<E, G>,
     list: &BatchList,
     id: &SubscriptionId,
-) -> Result<Visit, CommitError> {
-    let record = collector.store.get_by_id(id).await?.ok_or_else(|| Rejection::UnknownSubscription(id.clone()))?;
-    let ask = Ask { only: Some(id.clone()), new_account: list.new_account, authorised: list.authorised, ..Ask::of(Run::Batch) };
-    collector.visit(&record.user_id, &ask).await
+) -> Result<UserCollection, CommitError> {
+    let record =
+        collector.store.get_by_id(id).await?.ok_or_else(|| Rejection::UnknownSubscription(id.clone()))?;
+    let request = CollectionRequest {
+        only: Some(id.clone()),
+        new_account: list.new_account,
+        authorised: list.authorised,
+        ..CollectionRequest::triggered_by(Trigger::Batch)
+    };
+    collector.collect_user(&record.user_id, &request).await
 }
 
-fn parked(fate: Fate) -> Result<(), String> {
-    match fate {
-        Fate::Failed(reason) => Err(reason),
-        Fate::Parked | Fate::Applied | Fate::Duplicate | Fate::Ignored | Fate::Skipped => Ok(()),
+fn parked(outcome: Outcome) -> Result<(), String> {
+    match outcome {
+        Outcome::Failed(reason) => Err(reason),
+        Outcome::Parked | Outcome::Applied | Outcome::Duplicate | Outcome::Ignored | Outcome::Skipped => {
+            Ok(())
+        }
     }
 }

@@ -1,49 +1,49 @@
-//! What a member or an operator asks of one record: pay, waive, cancel, pause, resume.
+//! Commands of members and operators on one record: pay, waive, cancel, pause, resume.
 
-use dues_events::collect::{Ask, Run};
-use dues_events::event::{CancelTime, Event, Happening};
+use dues_events::billing::event::{CancelTime, Event, EventKind};
+use dues_events::collections::eligibility::{CollectionRequest, Trigger};
 use dues_events::{Record, State, SubscriptionId, UserId};
-use dues_store::user::UserRecords;
+use dues_store::billing::user_records::UserRecords;
 use dues_store::{CommitError, Committed, Engine};
 
-use super::{Collector, Visit};
-use crate::gateway::Gateway;
+use super::{Collector, UserCollection};
+use crate::collections::gateway::Gateway;
 
-/// What is asked.
+/// A command on one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Collect it now.
+    /// Collect now.
     Pay {
-        /// The member has put another account on file.
+        /// The member has a new account on file.
         new_account: bool,
     },
-    /// Forgive the period.
+    /// Waive the period.
     Waive,
-    /// End it.
+    /// Cancel.
     Cancel {
-        /// At once, and not only when what was paid for ends.
+        /// At once instead of at the end of the paid period.
         now: bool,
     },
-    /// Let billing rest.
+    /// Pause billing.
     Pause {
-        /// For how many months, 1 to 12.
+        /// Months, 1 to 12.
         months: u32,
     },
-    /// Let billing go on.
+    /// Resume billing.
     Resume,
 }
 
-/// What came of it.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// The visit that a payment led to.
-    Visited(Visit),
-    /// The record as it is now.
+pub enum CommandReply {
+    /// The collection that `pay` ran.
+    Collected(UserCollection),
+    /// The record after the command.
     Changed(Box<Record>),
 }
 
 impl Command {
-    /// As it is typed and as the API's path has it.
+    /// The verb, as on the command line and in the API's path.
     #[must_use]
     pub fn verb(self) -> &'static str {
         match self {
@@ -56,59 +56,74 @@ impl Command {
     }
 }
 
-/// Carries a command out.
+/// Executes a command.
 ///
 /// # Errors
-/// A rejection where the state table has a dash; what the store could not do.
+/// [`CommitError::Rejected`] when the record's state does not allow the command.
 pub async fn command<E: Engine, G: Gateway>(
     collector: &Collector<E, G>,
     user: &UserId,
     id: &SubscriptionId,
     command: Command,
-) -> Result<Reply, CommitError> {
-    let happening = match command {
+) -> Result<CommandReply, CommitError> {
+    let kind = match command {
         Command::Pay { new_account } => {
-            // Whoever asks to pay authorises the debit.
-            let ask = Ask { only: Some(id.clone()), authorised: true, new_account, ..Ask::of(Run::Manual) };
-            return collector.visit(user, &ask).await.map(Reply::Visited);
+            // A request to pay authorises the debit.
+            let request = CollectionRequest {
+                only: Some(id.clone()),
+                authorised: true,
+                new_account,
+                ..CollectionRequest::triggered_by(Trigger::Manual)
+            };
+            return collector.collect_user(user, &request).await.map(CommandReply::Collected);
         }
-        Command::Waive => Happening::Waived,
-        Command::Cancel { now: true } => Happening::CancelRequested(CancelTime::Now),
-        Command::Cancel { now: false } => Happening::CancelRequested(CancelTime::PeriodEnd),
-        Command::Pause { months } => Happening::Paused { months },
-        Command::Resume => Happening::Unpaused,
+        Command::Waive => EventKind::Waived,
+        Command::Cancel { now: true } => EventKind::CancelRequested(CancelTime::Now),
+        Command::Cancel { now: false } => EventKind::CancelRequested(CancelTime::PeriodEnd),
+        Command::Pause { months } => EventKind::Paused { months },
+        Command::Resume => EventKind::Unpaused,
     };
-    // No lock: this calls nobody, and the record's version is what makes the write safe.
-    let ask = Ask { only: Some(id.clone()), ..Ask::of(Run::Manual) };
-    let (mut records, _) = collector.load(user, &ask).await?;
-    for id in concerned(&records, id, command) {
+    // No lock: there is no external call, and the record's version guards the write.
+    let request =
+        CollectionRequest { only: Some(id.clone()), ..CollectionRequest::triggered_by(Trigger::Manual) };
+    let (mut records, _) = collector.load(user, &request).await?;
+    for id in affected_records(&records, id, command) {
         let version = records.get(&id).map_or(0, |record| record.version);
         let name = format!("{}:{id}:{version}", command.verb());
-        let event = Event::made(name.into(), collector.store.clock.now(), source(command), None, happening.clone());
+        let event =
+            Event::internal_at(name.into(), collector.store.clock.now(), source(command), None, kind.clone());
         match collector.store.apply(&mut records, &id, &event).await? {
             Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked => {}
         }
     }
-    let record = records.get(id).cloned().ok_or_else(|| dues_events::Rejection::UnknownSubscription(id.clone()))?;
-    Ok(Reply::Changed(Box::new(record)))
+    let record =
+        records.get(id).cloned().ok_or_else(|| dues_events::Rejection::UnknownSubscription(id.clone()))?;
+    Ok(CommandReply::Changed(Box::new(record)))
 }
 
-/// The record that was named; for a cancellation also those that follow it, or else the member would be billed on.
-fn concerned(user: &UserRecords, id: &SubscriptionId, command: Command) -> Vec<SubscriptionId> {
+/// The named record; for a cancellation also its successors, or billing would continue.
+fn affected_records(user: &UserRecords, id: &SubscriptionId, command: Command) -> Vec<SubscriptionId> {
     let mut ids = vec![id.clone()];
     if !matches!(command, Command::Cancel { .. }) {
         return ids;
     }
-    while let Some(next) = ids.last().and_then(|id| user.get(id)).and_then(|record| record.next.as_ref()).and_then(|next| user.get(next)) {
+    while let Some(next) = ids
+        .last()
+        .and_then(|id| user.get(id))
+        .and_then(|record| record.next.as_ref())
+        .and_then(|next| user.get(next))
+    {
         if ids.contains(&next.subscription_id) {
             break;
         }
         ids.push(next.subscription_id.clone());
     }
-    let open = |id: &SubscriptionId| user.get(id).is_some_and(|record| record.is_open() || matches!(record.state, State::AchSent(_)));
-    let billed: Vec<SubscriptionId> = ids.iter().filter(|id| open(id)).cloned().collect();
-    // Nothing is: the record itself says why not.
-    if billed.is_empty() { vec![id.clone()] } else { billed }
+    let is_open = |id: &SubscriptionId| {
+        user.get(id).is_some_and(|record| record.is_open() || matches!(record.state, State::AchSent(_)))
+    };
+    let open_records: Vec<SubscriptionId> = ids.iter().filter(|id| is_open(id)).cloned().collect();
+    // None is open: applying to the record itself yields the rejection.
+    if open_records.is_empty() { vec![id.clone()] } else { open_records }
 }
 
 fn source(command: Command) -> &'static str {

@@ -1,41 +1,43 @@
-//! `collections-job`: pages through the status index and puts the users on the queue for whom there is something to do.
+//! `collections-job`: pages through the status index and queues the users with records to collect.
 
 use chrono::TimeDelta;
-use dues_events::collect::{Ask, Reason, Rules, Run, Verdict, closed_banks, judge};
+use dues_events::collections::eligibility::{
+    CollectionRequest, Eligibility, Reason, Rules, Trigger, bank_closure, eligibility,
+};
 use dues_events::{Record, Time, UserId};
-use dues_store::pages::StatusPage;
+use dues_store::billing::pages::StatusPage;
 use dues_store::{Cursor, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::queue::{Queue, QueueError};
+use crate::messaging::queue::{Queue, QueueError};
 
-/// A user to visit.
+/// A queued user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Whom.
+    /// The user.
     pub user_id: UserId,
-    /// For which run.
-    pub process: Process,
+    /// The run that queued the user.
+    pub process: JobRun,
 }
 
-/// The runs of the job, by the names of their processes.
+/// The runs of the job, named after their `process`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Process {
-    /// What has fallen due.
+pub enum JobRun {
+    /// Collects what is due.
     Initial,
-    /// What has failed.
+    /// Retries what failed.
     Retry,
-    /// What is paused.
+    /// Ends pauses.
     Pause,
 }
 
-impl Process {
-    /// All of them.
+impl JobRun {
+    /// Every run.
     pub const ALL: [Self; 3] = [Self::Initial, Self::Retry, Self::Pause];
 
-    /// Its name, as tasks and schedules have it.
+    /// The name in tasks and schedules.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,80 +47,80 @@ impl Process {
         }
     }
 
-    /// The run that it stands for.
+    /// The trigger of its collections.
     #[must_use]
-    pub fn run(self) -> Run {
+    pub fn trigger(self) -> Trigger {
         match self {
-            Self::Initial => Run::Initial,
-            Self::Retry => Run::Retry,
-            Self::Pause => Run::Pause,
+            Self::Initial => Trigger::Initial,
+            Self::Retry => Trigger::Retry,
+            Self::Pause => Trigger::Pause,
         }
     }
 }
 
-/// How far the job has come.
+/// The job's progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Records read.
     pub read: u64,
-    /// Users put on the queue.
+    /// Users queued.
     pub queued: u64,
-    /// Rows that could not be read, each named.
+    /// Rows that could not be decoded.
     pub unreadable: Vec<String>,
-    /// Records that no visit could do anything about, by reason.
-    pub left: BTreeMap<&'static str, u64>,
-    /// Why there was nothing to do at all.
+    /// Records that are not eligible, by reason.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// Why the run was skipped: banks are closed.
     pub closed: Option<Reason>,
 }
 
-/// Why the job stopped.
+/// The job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The records could not be read.
+    /// Reading records failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The users could not be queued.
+    /// Queueing users failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
-/// Runs the job, telling of progress after every page. Only one page is held at a time.
-///
-/// # Errors
-/// The job can be run again at any time: what it queued twice is done once.
+/// Runs the job, one page at a time, and reports progress after each page. Idempotent: a user queued twice
+/// is collected once.
 pub async fn collections_job<E: Engine, Q: Queue>(
     store: &Store<E>,
     rules: &Rules,
     queue: &Q,
-    process: Process,
-    mut told: impl FnMut(&Progress),
+    process: JobRun,
+    mut on_progress: impl FnMut(&Progress),
 ) -> Result<Progress, JobError> {
     let mut progress = Progress::default();
     let now = store.clock.now();
     // Pauses end on any day; debits are made when banks are open.
-    if let (Process::Initial | Process::Retry, Some(closed)) = (process, closed_banks(now.date_naive())) {
+    if let (JobRun::Initial | JobRun::Retry, Some(closed)) = (process, bank_closure(now.date_naive())) {
         progress.closed = Some(closed);
         return Ok(progress);
     }
-    for list in lists(process) {
+    for list in status_lists(process) {
         let mut start = None;
         loop {
             let page = list.page(store, now, start).await?;
             progress.read += (page.records.len() + page.unreadable.len()) as u64;
             let mut users: BTreeSet<&UserId> = BTreeSet::new();
             for record in &page.records {
-                match worth_a_visit(rules, process, record, now) {
+                match prescreen(rules, process, record, now) {
                     Ok(()) => drop(users.insert(&record.user_id)),
-                    Err(reason) => progress.leave(&reason),
+                    Err(reason) => progress.count_skipped(&reason),
                 }
             }
             progress.queued += users.len() as u64;
-            queue.send(users.into_iter().map(|user| Task { user_id: user.clone(), process }).collect()).await?;
+            queue
+                .send(users.into_iter().map(|user| Task { user_id: user.clone(), process }).collect())
+                .await?;
             for unreadable in &page.unreadable {
-                tracing::error!(%unreadable, "a billing record cannot be read");
+                tracing::error!(%unreadable, "unreadable billing record");
                 progress.unreadable.push(unreadable.to_string());
             }
-            told(&progress);
+            on_progress(&progress);
             match page.next {
                 Some(next) => start = Some(next),
                 None => break,
@@ -128,26 +130,31 @@ pub async fn collections_job<E: Engine, Q: Queue>(
     Ok(progress)
 }
 
-/// What the job pages through.
+/// The index pages that a run reads.
 #[derive(Debug, Clone, Copy)]
-enum List {
+enum StatusList {
     InDoubt,
     Due,
     Failed,
     Paused,
 }
 
-fn lists(process: Process) -> &'static [List] {
+fn status_lists(process: JobRun) -> &'static [StatusList] {
     match process {
-        Process::Initial => &[List::InDoubt, List::Due],
-        Process::Retry => &[List::InDoubt, List::Failed],
-        Process::Pause => &[List::Paused],
+        JobRun::Initial => &[StatusList::InDoubt, StatusList::Due],
+        JobRun::Retry => &[StatusList::InDoubt, StatusList::Failed],
+        JobRun::Pause => &[StatusList::Paused],
     }
 }
 
-impl List {
-    async fn page<E: Engine>(self, store: &Store<E>, now: Time, start: Option<Cursor>) -> Result<StatusPage, StoreError> {
-        // Due at this very moment is due.
+impl StatusList {
+    async fn page<E: Engine>(
+        self,
+        store: &Store<E>,
+        now: Time,
+        start: Option<Cursor>,
+    ) -> Result<StatusPage, StoreError> {
+        // The upper bound is exclusive; due now is due.
         let just_after = now + TimeDelta::nanoseconds(1);
         match self {
             Self::InDoubt => store.in_doubt_page(start).await,
@@ -158,26 +165,27 @@ impl List {
     }
 }
 
-/// Whether a visit could come to anything. The index shows one record; what the user's others say is for the worker to find out.
-fn worth_a_visit(rules: &Rules, process: Process, record: &Record, now: Time) -> Result<(), Reason> {
-    match judge(rules, &Ask::of(process.run()), record, &[], now) {
-        Verdict::Collect(_)
-        | Verdict::Complete
-        | Verdict::Resolve(_)
-        | Verdict::Cancel
-        | Verdict::Stale
-        | Verdict::Expire
-        | Verdict::Remind => Ok(()),
-        // A later payment of another record can lift it.
-        Verdict::Leave(Reason::Stopped(_)) => Ok(()),
-        Verdict::Leave(reason) => Err(reason),
+/// Whether collecting could act on the record. The index shows one record; the worker checks the user's
+/// others.
+fn prescreen(rules: &Rules, process: JobRun, record: &Record, now: Time) -> Result<(), Reason> {
+    match eligibility(rules, &CollectionRequest::triggered_by(process.trigger()), record, &[], now) {
+        Eligibility::Collect(_)
+        | Eligibility::Complete
+        | Eligibility::Resolve(_)
+        | Eligibility::Cancel
+        | Eligibility::Stale
+        | Eligibility::Expire
+        | Eligibility::Remind => Ok(()),
+        // A later payment of another record can lift the stop.
+        Eligibility::Skip(Reason::Stopped(_)) => Ok(()),
+        Eligibility::Skip(reason) => Err(reason),
     }
 }
 
 impl Progress {
-    fn leave(&mut self, reason: &Reason) {
-        if !reason.is_beside_the_point() {
-            *self.left.entry(reason.code()).or_default() += 1;
+    fn count_skipped(&mut self, reason: &Reason) {
+        if !reason.is_out_of_scope() {
+            *self.skipped.entry(reason.code()).or_default() += 1;
         }
     }
 }

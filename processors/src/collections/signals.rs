@@ -1,87 +1,109 @@
-//! `webhook-worker` and `webhook-balance-worker`: a sign that a member can pay sets off a collection of what has failed.
+//! `webhook-worker` and `webhook-balance-worker`: income and balance signals trigger a collection of failed
+//! records.
 
 use dues_events::UserId;
-use dues_events::collect::{Ask, Run};
+use dues_events::collections::eligibility::{CollectionRequest, Trigger};
+use dues_events::collections::wire::{BALANCE, INCOME, Observation, Signal, decode_balance, decode_income};
 use dues_events::wire::WireError;
-use dues_events::wire::signals::{BALANCE, INCOME, Seen, Signal, decode_balance, decode_income};
 use dues_store::{CommitError, Engine};
 
-use super::{Collector, Visit};
-use crate::batch::{Fate, Incoming, park_record};
-use crate::gateway::Gateway;
+use super::{Collector, UserCollection};
+use crate::collections::gateway::Gateway;
+use crate::runtime::lanes::{Delivery, Outcome};
+use crate::runtime::parking::park_record;
 
-/// What a signal came to.
+/// The outcome of a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acted {
-    /// The user was visited.
-    Visited(UserId, Visit),
-    /// Too little to act on.
-    TooSmall,
-    /// It could not be understood, and is parked with the reason.
+pub enum SignalOutcome {
+    /// The user's failed records were collected.
+    Collected(UserId, UserCollection),
+    /// The amount is below the threshold.
+    BelowThreshold,
+    /// Malformed or rejected: parked with the reason.
     Parked,
 }
 
 /// Handles `income-detected`.
 ///
 /// # Errors
-/// The signal has to be delivered again.
-pub async fn webhook_worker<E: Engine, G: Gateway>(collector: &Collector<E, G>, record: &Incoming) -> Result<Acted, String> {
-    act(collector, INCOME, record, decode_income(&record.data)).await
+/// A transient failure: the signal must be redelivered.
+pub async fn webhook_worker<E: Engine, G: Gateway>(
+    collector: &Collector<E, G>,
+    record: &Delivery,
+) -> Result<SignalOutcome, String> {
+    handle_signal(collector, INCOME, record, decode_income(&record.data)).await
 }
 
 /// Handles `account-balance`.
 ///
 /// # Errors
-/// The signal has to be delivered again.
-pub async fn webhook_balance_worker<E: Engine, G: Gateway>(collector: &Collector<E, G>, record: &Incoming) -> Result<Acted, String> {
-    act(collector, BALANCE, record, decode_balance(&record.data)).await
+/// A transient failure: the signal must be redelivered.
+pub async fn webhook_balance_worker<E: Engine, G: Gateway>(
+    collector: &Collector<E, G>,
+    record: &Delivery,
+) -> Result<SignalOutcome, String> {
+    handle_signal(collector, BALANCE, record, decode_balance(&record.data)).await
 }
 
-async fn act<E: Engine, G: Gateway>(
+async fn handle_signal<E: Engine, G: Gateway>(
     collector: &Collector<E, G>,
     stream: &str,
-    record: &Incoming,
+    record: &Delivery,
     signal: Result<Signal, WireError>,
-) -> Result<Acted, String> {
+) -> Result<SignalOutcome, String> {
     let signal = match signal {
         Ok(signal) => signal,
         Err(error) => return park(collector, stream, record, "malformed", error.to_string()).await,
     };
-    let Some(ask) = ask(collector, &signal) else { return Ok(Acted::TooSmall) };
-    let visit = match collector.has_failed(&signal.user_id).await {
-        Ok(true) => collector.visit(&signal.user_id, &ask).await,
-        Ok(false) => Ok(Visit::Done(Vec::new())),
+    let Some(request) = collection_request(collector, &signal) else {
+        return Ok(SignalOutcome::BelowThreshold);
+    };
+    let collection = match collector.has_failed_records(&signal.user_id).await {
+        Ok(true) => collector.collect_user(&signal.user_id, &request).await,
+        Ok(false) => Ok(UserCollection::Done(Vec::new())),
         Err(error) => Err(error),
     };
-    match visit {
-        Ok(visit) => Ok(Acted::Visited(signal.user_id, visit)),
+    match collection {
+        Ok(collection) => Ok(SignalOutcome::Collected(signal.user_id, collection)),
         Err(CommitError::Store(error)) if error.is_transient() => Err(error.to_string()),
         Err(CommitError::Store(error)) => park(collector, stream, record, "store", error.to_string()).await,
-        Err(CommitError::Rejected(rejection)) => park(collector, stream, record, rejection.code(), rejection.to_string()).await,
+        Err(CommitError::Rejected(rejection)) => {
+            park(collector, stream, record, rejection.code(), rejection.to_string()).await
+        }
     }
 }
 
-/// What the signal is worth trying.
-fn ask<E: Engine, G>(collector: &Collector<E, G>, signal: &Signal) -> Option<Ask> {
+/// The collection that a signal triggers, if any.
+fn collection_request<E: Engine, G>(
+    collector: &Collector<E, G>,
+    signal: &Signal,
+) -> Option<CollectionRequest> {
     let cause = Some(signal.id.to_string());
     match &signal.seen {
-        Seen::Income(amount) if *amount < collector.rules.income_from => None,
-        Seen::Income(_) => Some(Ask { cause, ..Ask::of(Run::Income) }),
-        Seen::Balance { available, new_account } => {
-            Some(Ask { cause, available: Some(*available), new_account: *new_account, ..Ask::of(Run::Balance) })
+        Observation::Income(amount) if *amount < collector.rules.income_from => None,
+        Observation::Income(_) => {
+            Some(CollectionRequest { cause, ..CollectionRequest::triggered_by(Trigger::Income) })
         }
+        Observation::Balance { available, new_account } => Some(CollectionRequest {
+            cause,
+            available: Some(*available),
+            new_account: *new_account,
+            ..CollectionRequest::triggered_by(Trigger::Balance)
+        }),
     }
 }
 
 async fn park<E: Engine, G>(
     collector: &Collector<E, G>,
     stream: &str,
-    record: &Incoming,
+    record: &Delivery,
     code: &str,
     reason: String,
-) -> Result<Acted, String> {
+) -> Result<SignalOutcome, String> {
     match park_record(&collector.store, stream, record, code, reason).await {
-        Fate::Failed(reason) => Err(reason),
-        Fate::Parked | Fate::Applied | Fate::Duplicate | Fate::Ignored | Fate::Skipped => Ok(Acted::Parked),
+        Outcome::Failed(reason) => Err(reason),
+        Outcome::Parked | Outcome::Applied | Outcome::Duplicate | Outcome::Ignored | Outcome::Skipped => {
+            Ok(SignalOutcome::Parked)
+        }
     }
 }

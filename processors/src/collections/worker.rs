@@ -1,50 +1,63 @@
-//! `collections-worker`: takes users off the queue and visits them.
+//! `collections-worker`: collects from the queued users.
 
-use dues_events::collect::Ask;
+use dues_events::collections::eligibility::CollectionRequest;
 use dues_store::{CommitError, Engine, StoreError};
 use futures::stream::{Stream, StreamExt as _};
 use std::collections::BTreeMap;
 
 use super::job::Task;
-use super::{Collector, Outcome, Visit};
-use crate::gateway::Gateway;
+use super::{Collector, Outcome, UserCollection};
+use crate::collections::gateway::Gateway;
 
-/// What many visits came to.
+/// Counts over many collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Users visited.
+    /// Users spawned.
     pub users: u64,
-    /// Users that another worker had: nothing was touched.
+    /// Users locked by another worker.
     pub locked: u64,
-    /// Debits under way.
+    /// Debits accepted.
     pub sent: u64,
     /// Collected at once.
     pub collected: u64,
     /// Refused by the gateway.
     pub refused: u64,
-    /// Debits whose answer is not known yet.
+    /// Debits with an unknown outcome.
     pub in_doubt: u64,
-    /// Nothing was to pay.
+    /// Zero amounts.
     pub free: u64,
     /// Cancellations that took effect.
     pub cancelled: u64,
     /// Too old.
     pub stale: u64,
-    /// Pauses that ran out.
+    /// Pauses that expired.
     pub pause_expired: u64,
     /// Pauses that end soon.
     pub pause_ending: u64,
-    /// Left alone, by reason.
-    pub left: BTreeMap<&'static str, u64>,
-    /// Visits that the store did not let happen.
+    /// Not eligible, by reason.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// Collections that failed in the store.
     pub failed: u64,
 }
 
 impl Tally {
-    /// Adds another's counts.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: &Self) {
-        let Self { users, locked, sent, collected, refused, in_doubt, free, cancelled, stale, pause_expired, pause_ending, left, failed } =
-            other;
+        let Self {
+            users,
+            locked,
+            sent,
+            collected,
+            refused,
+            in_doubt,
+            free,
+            cancelled,
+            stale,
+            pause_expired,
+            pause_ending,
+            skipped,
+            failed,
+        } = other;
         self.users += users;
         self.locked += locked;
         self.sent += sent;
@@ -57,16 +70,16 @@ impl Tally {
         self.pause_expired += pause_expired;
         self.pause_ending += pause_ending;
         self.failed += failed;
-        for (reason, count) in left {
-            *self.left.entry(reason).or_default() += count;
+        for (reason, count) in skipped {
+            *self.skipped.entry(reason).or_default() += count;
         }
     }
 
-    /// Counts a visit.
-    pub fn count(&mut self, visit: &Result<Visit, CommitError>) {
-        let looked = match visit {
-            Ok(Visit::Done(looked)) => looked,
-            Ok(Visit::Locked) => {
+    /// Counts one user.
+    pub fn count(&mut self, collection: &Result<UserCollection, CommitError>) {
+        let record = match collection {
+            Ok(UserCollection::Done(record)) => record,
+            Ok(UserCollection::Locked) => {
                 self.locked += 1;
                 return;
             }
@@ -76,8 +89,8 @@ impl Tally {
             }
         };
         self.users += 1;
-        for looked in looked {
-            match &looked.outcome {
+        for record in record {
+            match &record.outcome {
                 Outcome::Sent => self.sent += 1,
                 Outcome::Collected => self.collected += 1,
                 Outcome::Refused(_) => self.refused += 1,
@@ -87,38 +100,40 @@ impl Tally {
                 Outcome::Stale => self.stale += 1,
                 Outcome::PauseExpired => self.pause_expired += 1,
                 Outcome::PauseEnding => self.pause_ending += 1,
-                Outcome::Left(reason) => *self.left.entry(reason.code()).or_default() += 1,
+                Outcome::Skipped(reason) => *self.skipped.entry(reason.code()).or_default() += 1,
             }
         }
     }
 }
 
-/// Visits one user.
-///
-/// # Errors
-/// What the store could not do: the task has to be delivered again.
-pub async fn collections_worker<E: Engine, G: Gateway>(collector: &Collector<E, G>, task: &Task) -> Result<Visit, CommitError> {
-    collector.visit(&task.user_id, &Ask::of(task.process.run())).await
+/// Collects from one user. On an error the task must be redelivered.
+pub async fn collections_worker<E: Engine, G: Gateway>(
+    collector: &Collector<E, G>,
+    task: &Task,
+) -> Result<UserCollection, CommitError> {
+    collector.collect_user(&task.user_id, &CollectionRequest::triggered_by(task.process.trigger())).await
 }
 
-/// Visits all users that come, so many at once, and tells of each.
-pub async fn work_off<E: Engine, G: Gateway>(
+/// Collects from all queued users, `parallel` at a time, and reports each result.
+pub async fn collect_tasks<E: Engine, G: Gateway>(
     collector: &Collector<E, G>,
     tasks: impl Stream<Item = Task>,
     parallel: usize,
-    mut told: impl FnMut(&Task, &Result<Visit, CommitError>),
+    mut on_result: impl FnMut(&Task, &Result<UserCollection, CommitError>),
 ) {
-    let visits = tasks.map(|task| {
-        // A task of its own: visits spread over the cores.
-        let (collector, visited) = (collector.clone(), task.clone());
-        let visit = tokio::spawn(async move { collections_worker(&collector, &visited).await });
+    let collections = tasks.map(|task| {
+        // Spawned, so that collections use all cores.
+        let (collector, spawned) = (collector.clone(), task.clone());
+        let collection = tokio::spawn(async move { collections_worker(&collector, &spawned).await });
         async move {
-            let panicked = |error: tokio::task::JoinError| Err(StoreError::Unavailable(format!("the worker stopped: {error}")).into());
-            (task, visit.await.unwrap_or_else(panicked))
+            let panicked = |error: tokio::task::JoinError| {
+                Err(StoreError::Unavailable(format!("collection task failed: {error}")).into())
+            };
+            (task, collection.await.unwrap_or_else(panicked))
         }
     });
-    let mut visits = std::pin::pin!(visits.buffer_unordered(parallel.max(1)));
-    while let Some((task, visit)) = visits.next().await {
-        told(&task, &visit);
+    let mut collections = std::pin::pin!(collections.buffer_unordered(parallel.max(1)));
+    while let Some((task, collection)) = collections.next().await {
+        on_result(&task, &collection);
     }
 }

@@ -1,89 +1,99 @@
-//! Dues by ACH: a billing record that is paid, or whose money goes back, changes the same profile and the same credits as Stripe does.
+//! ACH dues: settlements and reversals of billing records change the same profile and credits as Stripe
+//! events.
 
-use dues_events::credits::Movement;
+use dues_events::entitlements::credits::Movement;
 use dues_events::{EventId, MovementKind, Record, UserId};
-use dues_projections::dues::{Meaning, TierMap, meaning};
-use dues_store::credits::{Booked, Booking, Terms};
+use dues_projections::entitlements::dues::{EntitlementChange, TierMap, entitlement_change};
 use dues_store::entitlements::Head;
+use dues_store::entitlements::credits::{Booked, Booking, Terms};
 use dues_store::{Engine, Store, StoreError};
 
-use super::TRIES;
-use super::booking::{profile_op, read_standing, write_standing};
+use super::MAX_COMMIT_ATTEMPTS;
+use super::entitlement_commit::{decode_effective_tier, encode_effective_tier, profile_op};
 
-/// What became of a change.
+/// The outcome of a billing change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DuesTold {
-    /// It was booked.
+pub enum DuesOutcome {
+    /// Committed now.
     Applied,
-    /// It had been booked, or something newer has.
+    /// Committed before, or superseded by a newer change.
     Duplicate,
-    /// It means nothing for tier and credits.
-    Nothing,
-    /// The tier that was paid for is not in the map: nothing was booked.
+    /// No effect on tier and credits.
+    NoChange,
+    /// The paid tier is not in the map: nothing was written.
     UnknownTier(String),
 }
 
-/// Books what a change of a billing record means for its user. Told again, it changes nothing.
-///
-/// # Errors
-/// What the store could not do.
-pub async fn dues<E: Engine>(store: &Store<E>, tiers: &TierMap, old: Option<&Record>, new: &Record) -> Result<DuesTold, StoreError> {
-    let meaning = match meaning(old, new, tiers) {
-        Ok(Some(meaning)) => meaning,
-        Ok(None) => return Ok(DuesTold::Nothing),
-        Err(unknown) => return Ok(DuesTold::UnknownTier(unknown.to_string())),
+/// Applies a billing change to its user's tier and credits. Idempotent.
+pub async fn apply_dues<E: Engine>(
+    store: &Store<E>,
+    tiers: &TierMap,
+    old: Option<&Record>,
+    new: &Record,
+) -> Result<DuesOutcome, StoreError> {
+    let change = match entitlement_change(old, new, tiers) {
+        Ok(Some(change)) => change,
+        Ok(None) => return Ok(DuesOutcome::NoChange),
+        Err(unknown) => return Ok(DuesOutcome::UnknownTier(unknown.to_string())),
     };
     let user = &new.user_id;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_COMMIT_ATTEMPTS {
         let head = store.entitlement_head(user).await?;
-        if let Some(told) = book(store, user, new, &meaning, &head).await? {
-            return Ok(told);
+        if let Some(outcome) = commit_change(store, user, new, &change, &head).await? {
+            return Ok(outcome);
         }
     }
-    Err(StoreError::Contended(TRIES))
+    Err(StoreError::Contended(MAX_COMMIT_ATTEMPTS))
 }
 
-/// Books it on top of that head; `None` when somebody else was faster.
-async fn book<E: Engine>(
+/// Commits on top of that head; `None` when the head has moved.
+async fn commit_change<E: Engine>(
     store: &Store<E>,
     user: &UserId,
     record: &Record,
-    meaning: &Meaning,
+    change: &EntitlementChange,
     head: &Head,
-) -> Result<Option<DuesTold>, StoreError> {
-    let before = read_standing(head)?;
-    let mut standing = before.clone();
-    if !standing.remember(meaning.note.clone()) {
-        return Ok(Some(DuesTold::Duplicate));
+) -> Result<Option<DuesOutcome>, StoreError> {
+    let before = decode_effective_tier(head)?;
+    let mut effective = before.clone();
+    if !effective.record(change.paid_period.clone()) {
+        return Ok(Some(DuesOutcome::Duplicate));
     }
-    let mut movements: Vec<Movement> = granted(record, meaning).into_iter().collect();
-    movements.extend(taken_back(store, user, record, meaning).await?);
-    let moved = Head { version: head.version + 1, standing: write_standing(&standing)?, ..head.clone() };
+    let mut movements: Vec<Movement> = grant_movement(record, change).into_iter().collect();
+    movements.extend(reversal(store, user, record, change).await?);
+    let moved =
+        Head { version: head.version + 1, standing: encode_effective_tier(&effective)?, ..head.clone() };
     let mut ops = vec![moved.op(user)];
-    let shown = standing.shown();
-    if head.version == 0 || shown != before.shown() {
+    let shown = effective.view();
+    if head.version == 0 || shown != before.view() {
         ops.push(profile_op(user, &shown, store.clock.now()));
     }
     loop {
-        if movements.is_empty() && standing == before {
-            return Ok(Some(DuesTold::Duplicate));
+        if movements.is_empty() && effective == before {
+            return Ok(Some(DuesOutcome::Duplicate));
         }
-        let terms = standing.next_grant.filter(|_| !movements.is_empty()).map(|next_grant| Terms::Lasting { next_grant });
-        // What Stripe's events have brought is not looked at: who has a head may have a balance.
+        let terms = effective
+            .next_grant
+            .filter(|_| !movements.is_empty())
+            .map(|next_grant| Terms::Lasting { next_grant });
+        // A user with a head may have a balance from Stripe events.
         let first = head.version == 0;
-        match store.book(user, &Booking { ops: ops.clone(), movements: movements.clone(), first, terms }).await? {
-            Booked::Done => return Ok(Some(DuesTold::Applied)),
+        match store
+            .book(user, &Booking { ops: ops.clone(), movements: movements.clone(), first, terms })
+            .await?
+        {
+            Booked::Done => return Ok(Some(DuesOutcome::Applied)),
             Booked::Stale => return Ok(None),
-            // A record of long ago, which the head has forgotten: the ledger has not.
+            // An old record that the head no longer lists: the ledger still has its movement.
             Booked::Known(place) if place < movements.len() => drop(movements.remove(place)),
             Booked::Known(_) => return Ok(None),
         }
     }
 }
 
-/// What the settlement brings.
-fn granted(record: &Record, meaning: &Meaning) -> Option<Movement> {
-    let (settled, tier) = meaning.settled.as_ref()?;
+/// The credits that a settlement grants.
+fn grant_movement(record: &Record, change: &EntitlementChange) -> Option<Movement> {
+    let (settled, tier) = change.settled.as_ref()?;
     let credits = tier.monthly_credits();
     (credits > 0).then(|| Movement {
         id: settled.grant.clone(),
@@ -97,21 +107,24 @@ fn granted(record: &Record, meaning: &Meaning) -> Option<Movement> {
     })
 }
 
-/// What goes with the settlement that has gone: exactly what it brought, if it brought anything.
-async fn taken_back<E: Engine>(
+/// The reversal of a lost settlement: exactly what it granted, if anything.
+async fn reversal<E: Engine>(
     store: &Store<E>,
     user: &UserId,
     record: &Record,
-    meaning: &Meaning,
+    change: &EntitlementChange,
 ) -> Result<Option<Movement>, StoreError> {
-    let Some(gone) = &meaning.gone else { return Ok(None) };
+    let Some(gone) = &change.gone else { return Ok(None) };
     let Some(grant) = store.movement(user, &gone.grant).await? else { return Ok(None) };
     let at = record.last_run_date.as_ref().unwrap_or(&gone.at).at();
     let cause = format!("v{}", record.version);
-    Ok(Some(Movement { payment: grant.payment.clone(), ..Movement::take_back(&cause, &grant, at, source(record)) }))
+    Ok(Some(Movement {
+        payment: grant.payment.clone(),
+        ..Movement::take_back(&cause, &grant, at, source(record))
+    }))
 }
 
-/// The history row that tells of the event: its key.
+/// The key of the history row.
 fn source(record: &Record) -> EventId {
     let at = record.last_run_date.as_ref().map(|at| at.text()).unwrap_or_default();
     format!("history {at}").into()

@@ -1,33 +1,34 @@
-//! FeatureFlag: `FEATUREFLAG#global`, `<flag_name>`. One partition holds them all, so that one query reads them.
+//! FeatureFlag: `FEATUREFLAG#global`, `<flag_name>`. All flags share one partition, so that one query reads
+//! them.
 
 use dues_events::Item;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::kept::Kept;
 use super::row::Row;
-use super::words::Second;
+use super::soft_delete::SoftDelete;
+use super::validation::EpochSecond;
 
-/// Where the flags are.
+/// The partition of all flags.
 pub const FLAGS: &str = "FEATUREFLAG#global";
 
-/// What is told of a feature flag.
+/// A feature flag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FeatureFlag {
-    /// On or off.
+    /// Whether the flag is on.
     pub enabled: bool,
-    /// What it is for.
+    /// The flag's purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whatever else the application keeps with it.
+    /// Any other data that the application stores with it.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub value: Json,
-    /// When it was made, if it was not just now.
+    /// When it was created; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-pub(super) fn row(name: &str, kept: &Kept<FeatureFlag>) -> Option<Item> {
+pub(super) fn row(name: &str, kept: &SoftDelete<FeatureFlag>) -> Option<Item> {
     let (flag, created_at) = kept.value()?;
     let row = Row::new(FLAGS.to_owned(), name.to_owned(), created_at, kept.deleted_at())
         .text("flag_name", name)

@@ -1,81 +1,82 @@
-//! Image: `IMG#<image_id>`, `META`; in `imagesByUser` unless deleted. The tags' own rows follow from this one: see [`super::tags`].
+//! Image: `IMG#<image_id>`, `META`; in `imagesByUser` unless deleted. The rows of its tags follow from this
+//! one: see [`super::tags`].
 
 use dues_events::{Item, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::kept::Kept;
 use super::moderation::{FlagStatus, Moderation, Reported};
 use super::row::Row;
-use super::words::{Name, Second, Tags};
-use crate::model::{Latest, Told};
+use super::soft_delete::SoftDelete;
+use super::validation::{EpochSecond, Name, Tags};
+use crate::model::{Latest, Recorded};
 
-/// What is told of an image as a whole.
+/// A saved image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Image {
-    /// Whose it is; nobody's when a visitor made it.
+    /// The owner; `None` if an anonymous user made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<Name>,
-    /// Where it is seen.
+    /// The image's URL.
     pub url: String,
-    /// Its tags, unless they are left as they are.
+    /// The tags; `None` leaves them unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
-    /// What it was made from.
+    /// The prompt.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub prompt_json: Json,
-    /// Who made it.
+    /// The provider that generated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// With what.
+    /// The provider's model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_model_id: Option<String>,
-    /// What it has cost.
+    /// Cost of the generation, in cents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_cents: Option<u32>,
-    /// How many like it, unless that is left as it is.
+    /// The number of favorites; `None` leaves it unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub favorited_count: Option<u32>,
-    /// Whether others may find it.
+    /// Whether others can find it.
     #[serde(default)]
     pub public: bool,
-    /// The galleries that have it.
+    /// The private galleries that contain it.
     #[serde(default)]
     pub private_gallery_ids: Vec<Name>,
-    /// What the generator's own filter says, if it says something.
+    /// The verdict of the generator's own filter, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flag_status: Option<FlagStatus>,
-    /// When it was made, if it was not just now.
+    /// When it was created; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-/// What is told of an image.
+/// A fact about an image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageFact {
-    /// This is what it is like.
+    /// The image was saved.
     Saved(Box<Image>),
-    /// These are its tags, and no others.
+    /// The tags were replaced.
     Tagged(Tags),
-    /// So many like it.
+    /// The number of favorites changed.
     Favorited(u32),
-    /// The staff says whether it may be seen.
+    /// The staff set the moderation status.
     Flagged(FlagStatus),
-    /// How one of its reports stands.
+    /// The status of one of its reports.
     Reported(Reported),
-    /// It is deleted softly, or not any more.
+    /// Soft-deleted (`true`) or restored.
     Gone(bool),
-    /// It is deleted for good: the row goes, and never comes back.
+    /// Deleted for good: the row is removed and never returns.
     Purged,
 }
 
-/// What an image's facts come to.
+/// State of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImageState {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     purged: bool,
-    image: Kept<Image>,
+    image: SoftDelete<Image>,
     tags: Option<Latest<Tags>>,
     favorited: Option<Latest<u32>>,
     #[serde(default)]
@@ -83,7 +84,7 @@ pub struct ImageState {
 }
 
 impl ImageState {
-    pub(super) fn merge<F>(&mut self, told: &Told<F>, fact: &ImageFact) {
+    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &ImageFact) {
         if self.purged {
             return;
         }
@@ -91,22 +92,22 @@ impl ImageState {
             ImageFact::Saved(image) => {
                 let mut image = Image::clone(image);
                 if let Some(tags) = image.tags.take() {
-                    Latest::put(&mut self.tags, told, tags);
+                    Latest::update(&mut self.tags, told, tags);
                 }
                 if let Some(count) = image.favorited_count.take() {
-                    Latest::put(&mut self.favorited, told, count);
+                    Latest::update(&mut self.favorited, told, count);
                 }
                 if let Some(status) = image.flag_status.take() {
                     self.moderation.say(told, status);
                 }
                 self.image.save(told, image.created_at, image);
             }
-            ImageFact::Tagged(tags) => Latest::put(&mut self.tags, told, tags.clone()),
-            ImageFact::Favorited(count) => Latest::put(&mut self.favorited, told, *count),
+            ImageFact::Tagged(tags) => Latest::update(&mut self.tags, told, tags.clone()),
+            ImageFact::Favorited(count) => Latest::update(&mut self.favorited, told, *count),
             ImageFact::Flagged(status) => self.moderation.decide(told, *status),
             ImageFact::Reported(reported) => self.moderation.report(told, reported),
             ImageFact::Gone(gone) => self.image.set_gone(told, *gone),
-            // Nothing else is remembered, so that nothing that comes late can bring a part of it back.
+            // Drop all other state: late facts must not bring any part of the image back.
             ImageFact::Purged => *self = Self { purged: true, ..Self::default() },
         }
     }
@@ -125,11 +126,18 @@ impl ImageState {
             .maybe("provider", image.provider.as_deref())
             .maybe("provider_model_id", image.provider_model_id.as_deref())
             .number("cost_cents", image.cost_cents.map(i64::from))
-            .set("favorited_count", Value::number(self.favorited.as_ref().map_or(0, |count| count.value).into()))
+            .set(
+                "favorited_count",
+                Value::number(self.favorited.as_ref().map_or(0, |count| count.value).into()),
+            )
             .flag("public", image.public)
             .texts("private_gallery_ids", image.private_gallery_ids.iter().map(Name::as_str))
             .text("flag_status", self.moderation.status().as_str())
-            .indexed(user.is_some() && deleted_at.is_none(), "image_user_pk", format!("USER#{}", user.unwrap_or_default()));
+            .indexed(
+                user.is_some() && deleted_at.is_none(),
+                "image_user_pk",
+                format!("USER#{}", user.unwrap_or_default()),
+            );
         Some(row.item())
     }
 }

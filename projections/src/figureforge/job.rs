@@ -4,74 +4,74 @@
 //! queued ──► running ──► succeeded | failed | cancelled
 //! ```
 //!
-//! Whatever the order in which it is told: an end is final, and of several the first one counts; before that the latest word counts, and of one
-//! instant the one that is farther on.
+//! In any order of arrival: an end is final, and the earliest end wins. Before that the latest phase wins;
+//! at the same instant, the more advanced one.
 
 use dues_events::{Item, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::kept::Kept;
 use super::row::Row;
-use super::words::{Id, Name, Second};
-use crate::model::{Latest, Told};
+use super::soft_delete::SoftDelete;
+use super::validation::{EpochSecond, Id, Name};
+use crate::model::{Latest, Recorded};
 
-/// What a job is to do.
+/// A requested job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Whose it is.
+    /// The owner.
     pub user_id: Name,
-    /// What to generate.
+    /// The prompt.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub prompt_json: Json,
-    /// Who generates.
+    /// The provider that generates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// With what.
+    /// The provider's model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_model_id: Option<String>,
-    /// When it was asked for, if it was not just now.
+    /// When it was requested; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-/// What is told of a job.
+/// A fact about a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobFact {
-    /// It was asked for.
+    /// The job was requested.
     Queued(Job),
-    /// Somebody has begun.
+    /// A worker started it.
     Started,
-    /// It is over.
+    /// The job ended.
     Ended(End),
-    /// It is deleted, or not any more.
+    /// Soft-deleted (`true`) or restored.
     Gone(bool),
 }
 
-/// How a job ended. Of two ends of one instant the upper one counts.
+/// How a job ended. Of two ends at the same instant the variant listed first wins.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// There is an image.
+    /// The job produced an image.
     Succeeded {
-        /// Which.
+        /// Id of the image.
         image_id: Id,
-        /// What it has cost.
+        /// Cost of the generation, in cents.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_cents: Option<u32>,
     },
-    /// There is none.
+    /// The job produced no image.
     Failed {
-        /// Why.
+        /// The error, if reported.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// Nobody wants it any more.
+    /// The job was cancelled.
     Cancelled {},
 }
 
-/// A job that is not over, in the order of its life.
+/// The phase of a job that has not ended, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
@@ -79,26 +79,26 @@ enum Phase {
     Running,
 }
 
-/// The states of a job, as `jobsByStatus` knows them.
+/// The status of a job, as indexed by `jobsByStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobStatus {
-    /// Asked for.
+    /// Requested.
     Queued,
-    /// Begun.
+    /// Started.
     Running,
-    /// Over, with an image.
+    /// Ended with an image.
     Succeeded,
-    /// Over, without one.
+    /// Ended without an image.
     Failed,
-    /// Called off.
+    /// Cancelled.
     Cancelled,
 }
 
 impl JobStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 5] = [Self::Queued, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled];
 
-    /// Its word.
+    /// The value of the row's `status`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,29 +111,32 @@ impl JobStatus {
     }
 }
 
-/// What a job's facts come to.
+/// State of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobState {
-    job: Kept<Job>,
+    job: SoftDelete<Job>,
     phase: Option<Latest<Phase>>,
     started: Option<Time>,
     end: Option<Latest<End>>,
 }
 
 impl JobState {
-    pub(super) fn merge<F>(&mut self, told: &Told<F>, fact: &JobFact) {
+    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &JobFact) {
         let rank = |phase: &Phase| *phase;
         match fact {
             JobFact::Queued(job) => {
                 self.job.save(told, job.created_at, job.clone());
-                Latest::put_ranked(&mut self.phase, told, Phase::Queued, rank);
+                Latest::update_ranked(&mut self.phase, told, Phase::Queued, rank);
             }
             JobFact::Started => {
                 self.started = Some(self.started.map_or(told.at, |started| started.min(told.at)));
-                Latest::put_ranked(&mut self.phase, told, Phase::Running, rank);
+                Latest::update_ranked(&mut self.phase, told, Phase::Running, rank);
             }
             JobFact::Ended(end) => {
-                let first = self.end.as_ref().is_none_or(|known| (told.at, end, &told.id) < (known.at, &known.value, &known.by));
+                let first = self
+                    .end
+                    .as_ref()
+                    .is_none_or(|known| (told.at, end, &told.id) < (known.at, &known.value, &known.by));
                 if first {
                     self.end = Some(Latest { at: told.at, by: told.id.clone(), value: end.clone() });
                 }

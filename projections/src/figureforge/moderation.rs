@@ -1,47 +1,48 @@
-//! `flag_status` of an image: what its reports, the generator's own filter and the staff come to.
+//! `flag_status` of an image: derived from its reports, the generator's own filter and the staff's decision.
 //!
-//! The strictest word counts. A word of the staff on the image (`image.flagged`) settles everything before it.
+//! The strictest status wins. A staff decision on the image (`image.flagged`) settles everything before it.
 //!
 //! | what | `flag_status` |
 //! |---|---|
 //! | a report is open | `human_pending` |
-//! | as many are open as the deployment says | `auto_blocked` |
+//! | the open reports reach the deployment's threshold | `auto_blocked` |
 //! | a report was upheld | `removed` |
 //! | all were dismissed, or deleted | `clean` |
 //!
-//! The head of an image is written again with every fact, so it cannot list thousands of reports. It follows [`COUNTED`] of them, those with the
-//! smallest ids: that choice depends on no order. An image with more waits for a human until one has decided.
+//! Every fact rewrites the image's head, so it cannot list thousands of reports. It follows
+//! [`MAX_COUNTED_REPORTS`] of them, those with the smallest ids: a choice that does not depend on the order
+//! of arrival. An image with more reports is pending until a human decides.
 
 use dues_events::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::report::{ReportStatus, Standing, judge};
-use super::words::Id;
-use crate::model::{Latest, Told};
+use super::report::{ReportStatus, ReportSummary, judge};
+use super::validation::Id;
+use crate::model::{Latest, Recorded};
 
-/// How many reports of one image are followed one by one.
-pub const COUNTED: usize = 100;
+/// How many reports of one image are followed individually.
+pub const MAX_COUNTED_REPORTS: usize = 100;
 
-/// Whether an image may be seen, from the mildest to the strictest.
+/// The moderation status of an image, from the mildest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlagStatus {
-    /// Nothing speaks against it.
+    /// No objection.
     Clean,
-    /// Somebody has to look at it; it can be seen until then.
+    /// Needs a human review; visible until then.
     HumanPending,
-    /// Blocked, without a human.
+    /// Blocked without a human.
     AutoBlocked,
     /// Taken down.
     Removed,
 }
 
 impl FlagStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Clean, Self::HumanPending, Self::AutoBlocked, Self::Removed];
 
-    /// Its word.
+    /// The value of the row's `flag_status`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,31 +54,32 @@ impl FlagStatus {
     }
 }
 
-/// How a report stands, told to its image.
+/// The status of a report, recorded on its image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reported {
-    /// Which report.
+    /// Id of the report.
     pub report_id: Id,
-    /// How it stands.
-    pub standing: Standing,
-    /// How many open reports block an image, as the deployment had it; 0 if none do. Told with the report, so that what is made again from the facts is
-    /// what was decided then.
+    /// Status of the report.
+    #[serde(rename = "standing")]
+    pub summary: ReportSummary,
+    /// How many open reports block an image, as configured at that time; 0 if none do. Recorded with the
+    /// report, so that a rebuild reproduces the decision.
     pub block_at: u32,
 }
 
-/// What is known of what speaks against an image.
+/// State of an image's moderation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moderation {
-    /// What whoever saved the image said.
+    /// Status given with `image.saved`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Latest<FlagStatus>>,
-    /// What the staff decided.
+    /// Status set by the staff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decided: Option<Latest<FlagStatus>>,
-    /// Reports, up to [`COUNTED`].
+    /// Reports, up to [`MAX_COUNTED_REPORTS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    reports: BTreeMap<Id, Standing>,
-    /// There are more.
+    reports: BTreeMap<Id, ReportSummary>,
+    /// Whether there are more reports.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     crowd: bool,
     /// When a report was last upheld.
@@ -88,38 +90,38 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    pub(super) fn say<F>(&mut self, told: &Told<F>, status: FlagStatus) {
-        Latest::put_ranked(&mut self.said, told, status, |status| *status);
+    pub(super) fn say<F>(&mut self, told: &Recorded<F>, status: FlagStatus) {
+        Latest::update_ranked(&mut self.said, told, status, |status| *status);
     }
 
-    pub(super) fn decide<F>(&mut self, told: &Told<F>, status: FlagStatus) {
-        Latest::put_ranked(&mut self.decided, told, status, |status| *status);
+    pub(super) fn decide<F>(&mut self, told: &Recorded<F>, status: FlagStatus) {
+        Latest::update_ranked(&mut self.decided, told, status, |status| *status);
     }
 
-    pub(super) fn report<F>(&mut self, told: &Told<F>, reported: &Reported) {
-        let Reported { report_id, standing, block_at } = reported;
-        Latest::put_ranked(&mut self.block_at, told, *block_at, |at| *at);
-        if standing.status.value == ReportStatus::Upheld {
-            self.upheld = self.upheld.max(Some(standing.status.at));
+    pub(super) fn report<F>(&mut self, told: &Recorded<F>, reported: &Reported) {
+        let Reported { report_id, summary, block_at } = reported;
+        Latest::update_ranked(&mut self.block_at, told, *block_at, |at| *at);
+        if summary.status.value == ReportStatus::Upheld {
+            self.upheld = self.upheld.max(Some(summary.status.at));
         }
         match self.reports.get_mut(report_id) {
-            Some(known) => join(known, standing),
-            None => drop(self.reports.insert(report_id.clone(), standing.clone())),
+            Some(known) => join(known, summary),
+            None => drop(self.reports.insert(report_id.clone(), summary.clone())),
         }
-        if self.reports.len() > COUNTED {
+        if self.reports.len() > MAX_COUNTED_REPORTS {
             self.reports.pop_last();
             self.crowd = true;
         }
     }
 
-    /// What it all comes to.
+    /// The resulting status.
     pub(super) fn status(&self) -> FlagStatus {
         let since = |at: Time| self.decided.as_ref().is_none_or(|decided| at > decided.at);
         let said = self.said.as_ref().filter(|said| since(said.at)).map(|said| said.value);
         let decided = self.decided.as_ref().map(|decided| decided.value);
-        let is_open = |standing: &&Standing| {
-            let gone = standing.gone.as_ref().is_some_and(|gone| gone.value);
-            !gone && standing.status.value.is_open() && since(standing.status.at)
+        let is_open = |summary: &&ReportSummary| {
+            let gone = summary.gone.as_ref().is_some_and(|gone| gone.value);
+            !gone && summary.status.value.is_open() && since(summary.status.at)
         };
         let open = self.reports.values().filter(is_open).count();
         let block_at = self.block_at.as_ref().map_or(0, |block_at| block_at.value as usize);
@@ -136,15 +138,15 @@ impl Moderation {
     }
 }
 
-/// Puts together what was told of one report at two times.
-fn join(known: &mut Standing, standing: &Standing) {
-    let Latest { at, by, value } = &standing.status;
+/// Merges two summaries of one report.
+fn join(known: &mut ReportSummary, summary: &ReportSummary) {
+    let Latest { at, by, value } = &summary.status;
     let mut status = Some(known.status.clone());
-    judge(&mut status, &Told { id: by.clone(), at: *at, fact: () }, *value);
+    judge(&mut status, &Recorded { id: by.clone(), at: *at, fact: () }, *value);
     if let Some(status) = status {
         known.status = status;
     }
-    if let Some(Latest { at, by, value }) = &standing.gone {
-        Latest::put(&mut known.gone, &Told { id: by.clone(), at: *at, fact: () }, *value);
+    if let Some(Latest { at, by, value }) = &summary.gone {
+        Latest::update(&mut known.gone, &Recorded { id: by.clone(), at: *at, fact: () }, *value);
     }
 }

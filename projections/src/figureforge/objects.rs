@@ -1,30 +1,30 @@
-//! Where images lie in S3: `users/<user_id>/yyyy/mm/dd/<image_uuid>.jpg` and `public/teaser/<image_uuid>.jpg`.
+//! S3 keys of images: `users/<user_id>/yyyy/mm/dd/<image_uuid>.jpg` and `public/teaser/<image_uuid>.jpg`.
 
 use chrono::{Datelike as _, NaiveDate};
 use dues_events::Time;
 use std::fmt;
 
-/// The key of an object.
+/// The key of an S3 object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectKey {
-    /// A user's image, by the day on which it was made (UTC).
+    /// A user's image, by its day of creation (UTC).
     User {
-        /// Whose it is; may have slashes.
+        /// The owner's id; may contain slashes.
         user: String,
-        /// When it was made.
+        /// The day of creation.
         day: NaiveDate,
-        /// Which.
+        /// Id of the image.
         image: String,
     },
-    /// An image that everybody may see.
+    /// A public image.
     Teaser {
-        /// Which.
+        /// Id of the image.
         image: String,
     },
 }
 
 impl ObjectKey {
-    /// Where an image lies: among its user's, or among the public ones when it is nobody's.
+    /// The key of an image: under its owner, or public if it has none.
     #[must_use]
     pub fn of(user: Option<&str>, made: Time, image: &str) -> Self {
         let image = image.to_owned();
@@ -34,7 +34,7 @@ impl ObjectKey {
         }
     }
 
-    /// Reads a key, from its end: a user's id may have slashes, an image's has none.
+    /// Parses a key from its end: a user's id may contain slashes, an image's id may not.
     #[must_use]
     pub fn read(key: &str) -> Option<Self> {
         let (folder, name) = key.rsplit_once('/')?;
@@ -43,8 +43,13 @@ impl ObjectKey {
             return Some(Self::Teaser { image });
         }
         let mut parts = folder.strip_prefix("users/")?.rsplitn(4, '/');
-        let mut number =
-            |digits: usize| parts.next().filter(|part| part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
+        let mut number = |digits: usize| {
+            parts
+                .next()
+                .filter(|part| part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))?
+                .parse()
+                .ok()
+        };
         let (day, month, year) = (number(2)?, number(2)?, number(4)?);
         let day = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
         let user = parts.next().filter(|user| !user.is_empty())?.to_owned();

@@ -1,39 +1,39 @@
-//! Plan: `PLAN#<plan_id>`, `META`; in `plansByActive` unless deleted, under whether it can be bought.
+//! Plan: `PLAN#<plan_id>`, `META`; in `plansByActive` unless deleted, keyed by whether it can be bought.
 
 use dues_events::Item;
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
 use super::row::Row;
-use super::words::Second;
+use super::soft_delete::SoftDelete;
+use super::validation::EpochSecond;
 
-/// What is told of a plan.
+/// A plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it is called.
+    /// Display name.
     pub name: String,
-    /// What it costs.
+    /// Price, in cents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_cents: Option<u32>,
-    /// For how long, such as `month`.
+    /// Billing interval, such as `month`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
-    /// Stripe's name for the price.
+    /// Stripe's id of the price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_price_id: Option<String>,
     /// Whether it can be bought.
     pub active: bool,
-    /// When it was made, if it was not just now.
+    /// When it was created; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-/// The partition of a plan, by which subscriptions name it.
+/// The partition of a plan; subscriptions refer to it.
 pub(super) fn partition(id: &str) -> String {
     format!("PLAN#{id}")
 }
 
-pub(super) fn row(id: &str, kept: &Kept<Plan>) -> Option<Item> {
+pub(super) fn row(id: &str, kept: &SoftDelete<Plan>) -> Option<Item> {
     let (plan, created_at) = kept.value()?;
     let row = Row::new(partition(id), "META".to_owned(), created_at, kept.deleted_at())
         .text("plan_id", id)

@@ -1,44 +1,48 @@
-//! Signed URLs: whoever has one may read one object in S3 for a while. AWS Signature Version 4, in the query.
+//! Presigned URLs: temporary read access to one S3 object. AWS Signature Version 4 in the query string.
 
 use dues_events::Time;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// How long a URL lasts unless something else is configured, in seconds: ten minutes.
-pub const SIGNED_URL_TTL: u32 = 600;
-/// The longest that AWS allows: a week.
-pub const LONGEST_TTL: u32 = 604_800;
+/// Default lifetime of a URL, in seconds: ten minutes.
+pub const DEFAULT_TTL_SECONDS: u32 = 600;
+/// The longest lifetime that AWS allows: a week.
+pub const MAX_TTL_SECONDS: u32 = 604_800;
 
-/// Who signs, and for which bucket. What it shows of itself leaves the secrets out.
+/// Credentials and bucket. `Debug` omits the secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Signer {
-    /// The name of the bucket's host, such as `figureforge-prod.s3.eu-central-1.amazonaws.com`.
+    /// The bucket's host name, such as `figureforge-prod.s3.eu-central-1.amazonaws.com`.
     pub host: String,
-    /// Where the bucket is.
+    /// The bucket's region.
     pub region: String,
-    /// The public half of the credentials.
+    /// The access key id, which is public.
     pub access_key_id: String,
-    /// The secret half.
+    /// The secret access key.
     pub secret_access_key: String,
-    /// What comes with credentials that expire.
+    /// The session token of temporary credentials.
     pub session_token: Option<String>,
 }
 
 impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signer").field("host", &self.host).field("region", &self.region).finish_non_exhaustive()
+        f.debug_struct("Signer")
+            .field("host", &self.host)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
     }
 }
 
 impl Signer {
-    /// A URL with which the object can be read, from now on, for that many seconds.
+    /// A URL that grants read access to the object for `ttl` seconds from `now`.
     #[must_use]
     pub fn url(&self, key: &str, now: Time, ttl: u32) -> String {
         let (day, second) = (now.format("%Y%m%d").to_string(), now.format("%Y%m%dT%H%M%SZ").to_string());
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
         let path = format!("/{}", encoded(key, true));
-        // In the order of their names, as they are signed.
+        // Signature Version 4 requires the parameters in the order of their names.
         let mut query = format!(
             "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={}&X-Amz-Date={second}&X-Amz-Expires={ttl}",
             encoded(&format!("{}/{scope}", self.access_key_id), false)
@@ -48,42 +52,40 @@ impl Signer {
         }
         query += "&X-Amz-SignedHeaders=host";
         let request = format!("GET\n{path}\n{query}\nhost:{}\n\nhost\nUNSIGNED-PAYLOAD", self.host);
-        let text = format!("AWS4-HMAC-SHA256\n{second}\n{scope}\n{}", hex(&Sha256::digest(request.as_bytes())));
+        let text = format!(
+            "AWS4-HMAC-SHA256\n{second}\n{scope}\n{}",
+            hex::encode(Sha256::digest(request.as_bytes()))
+        );
         let steps = [day.as_str(), self.region.as_str(), "s3", "aws4_request", text.as_str()];
-        let signature = steps.iter().fold(format!("AWS4{}", self.secret_access_key).into_bytes(), |key, step| signed(&key, step));
-        format!("https://{}{path}?{query}&X-Amz-Signature={}", self.host, hex(&signature))
+        let signature = steps
+            .iter()
+            .fold(format!("AWS4{}", self.secret_access_key).into_bytes(), |key, step| signed(&key, step));
+        format!("https://{}{path}?{query}&X-Amz-Signature={}", self.host, hex::encode(signature))
     }
 }
 
 fn signed(key: &[u8], text: &str) -> Vec<u8> {
-    // An HMAC takes a key of any length.
+    // Infallible: HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Percent-encoded as AWS wants it: everything but letters, digits and four signs, and slashes where they divide a path.
-fn encoded(text: &str, path: bool) -> String {
-    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
-        let plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || path && byte == b'/';
-        if plain {
-            out.push(char::from(byte))
-        } else {
-            out.push_str(&format!("%{byte:02X}"))
-        }
-        out
-    })
-}
+/// Signature Version 4 leaves letters, digits and `-_.~` unescaped.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// In a path, slashes stay unescaped too.
+const PATH: &AsciiSet = &COMPONENT.remove(b'/');
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |out, byte| out + &format!("{byte:02x}"))
+fn encoded(text: &str, path: bool) -> String {
+    utf8_percent_encode(text, if path { PATH } else { COMPONENT }).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The example in "Authenticating Requests: Using Query Parameters" of Amazon S3's API reference, with its made-up credentials.
+    /// The example in "Authenticating Requests: Using Query Parameters" of Amazon S3's API reference, with
+    /// its example credentials.
     fn example() -> Signer {
         Signer {
             host: "examplebucket.s3.amazonaws.com".into(),
@@ -109,9 +111,17 @@ mod tests {
     #[test]
     fn keys_and_tokens_are_encoded_before_they_are_signed() {
         let signer = Signer { session_token: Some("a+b/c=".into()), ..example() };
-        let url = signer.url("users/auth0|ä b/2024/03/09/i-1.jpg", midnight(), SIGNED_URL_TTL);
-        assert!(url.starts_with("https://examplebucket.s3.amazonaws.com/users/auth0%7C%C3%A4%20b/2024/03/09/i-1.jpg?"), "{url}");
-        assert!(url.contains("&X-Amz-Expires=600&X-Amz-Security-Token=a%2Bb%2Fc%3D&X-Amz-SignedHeaders=host&"), "{url}");
+        let url = signer.url("users/auth0|ä b/2024/03/09/i-1.jpg", midnight(), DEFAULT_TTL_SECONDS);
+        assert!(
+            url.starts_with(
+                "https://examplebucket.s3.amazonaws.com/users/auth0%7C%C3%A4%20b/2024/03/09/i-1.jpg?"
+            ),
+            "{url}"
+        );
+        assert!(
+            url.contains("&X-Amz-Expires=600&X-Amz-Security-Token=a%2Bb%2Fc%3D&X-Amz-SignedHeaders=host&"),
+            "{url}"
+        );
     }
 
     #[test]

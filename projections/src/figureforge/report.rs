@@ -1,60 +1,61 @@
 //! Report: `IMG#<image_id>`, `REPORT#<report_id>`; in `reportsByStatus` unless deleted.
 //!
-//! Each report is an aggregate of its own, so that an image may have thousands of them. What they come to for the image follows from their rows'
-//! changes: see [`super::moderation`]. A report that was upheld stays so, whatever is told of it: the image comes back by a word on the image.
+//! Each report is its own aggregate, so that an image may have thousands of them. Changes of their rows
+//! determine the image's status: see [`super::moderation`]. An upheld report stays upheld, whatever facts
+//! follow; only a decision on the image itself brings the image back.
 
 use dues_events::Item;
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
 use super::row::Row;
-use super::words::{Name, Second};
-use crate::model::{Latest, Told};
+use super::soft_delete::SoftDelete;
+use super::validation::{EpochSecond, Name};
+use crate::model::{Latest, Recorded};
 
-/// What somebody does not like about an image.
+/// A complaint about an image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Who says so.
+    /// The reporter's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporter_id: Option<Name>,
-    /// Why.
+    /// The reason given.
     pub reason: String,
-    /// When, if it was not just now.
+    /// When it was filed; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-/// What is told of a report.
+/// A fact about a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportFact {
-    /// Somebody has made it.
+    /// The report was filed.
     Filed(Report),
-    /// Somebody has come to that result.
+    /// The staff set its status.
     Judged(ReportStatus),
-    /// It is deleted, or not any more.
+    /// Soft-deleted (`true`) or restored.
     Gone(bool),
 }
 
-/// How a report stands, in the order of its life.
+/// Status of a report, in order of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportStatus {
-    /// Nobody has looked.
+    /// Not reviewed yet.
     Filed,
-    /// Somebody is looking.
+    /// Under review.
     Reviewed,
-    /// There is nothing wrong with the image.
+    /// Closed: the image is acceptable.
     Dismissed,
-    /// There is. Final.
+    /// Closed: the complaint is justified. Final.
     Upheld,
 }
 
 impl ReportStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Filed, Self::Reviewed, Self::Dismissed, Self::Upheld];
 
-    /// Its word.
+    /// The value of the row's `status`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +66,7 @@ impl ReportStatus {
         }
     }
 
-    /// Whether somebody still has to look.
+    /// Whether the report still needs a decision.
     #[must_use]
     pub fn is_open(self) -> bool {
         match self {
@@ -75,35 +76,35 @@ impl ReportStatus {
     }
 }
 
-/// Takes over how a report stands, if that is later than what is known.
-pub(super) fn judge<F>(place: &mut Option<Latest<ReportStatus>>, told: &Told<F>, status: ReportStatus) {
+/// Updates the status if the fact is later. `Upheld` always wins, and no other status replaces it.
+pub(super) fn judge<F>(place: &mut Option<Latest<ReportStatus>>, told: &Recorded<F>, status: ReportStatus) {
     let known = place.as_ref().map(|known| known.value);
     match (known == Some(ReportStatus::Upheld), status == ReportStatus::Upheld) {
         (true, false) => {}
         (false, true) => *place = Some(Latest { at: told.at, by: told.id.clone(), value: status }),
-        (true, true) | (false, false) => Latest::put_ranked(place, told, status, |status| *status),
+        (true, true) | (false, false) => Latest::update_ranked(place, told, status, |status| *status),
     }
 }
 
-/// What a report's facts come to.
+/// State of a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportState {
-    report: Kept<Report>,
+    report: SoftDelete<Report>,
     status: Option<Latest<ReportStatus>>,
 }
 
-/// How a report stands, as the image is told of it: each part with the fact that said so.
+/// A report's state as recorded on its image; each part names the fact it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
-    /// How it stands.
+pub struct ReportSummary {
+    /// Status of the report.
     pub status: Latest<ReportStatus>,
-    /// Whether it is deleted.
+    /// Whether the report is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone: Option<Latest<bool>>,
 }
 
 impl ReportState {
-    pub(super) fn merge<F>(&mut self, told: &Told<F>, fact: &ReportFact) {
+    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &ReportFact) {
         match fact {
             ReportFact::Filed(report) => {
                 self.report.save(told, report.created_at, report.clone());
@@ -114,14 +115,14 @@ impl ReportState {
         }
     }
 
-    /// What the image has to know; nothing while nobody has filed it.
+    /// The summary for the image; `None` before the report is filed.
     #[must_use]
-    pub fn standing(&self) -> Option<Standing> {
+    pub fn summary(&self) -> Option<ReportSummary> {
         self.report.value()?;
-        Some(Standing { status: self.status.clone()?, gone: self.report.gone().cloned() })
+        Some(ReportSummary { status: self.status.clone()?, gone: self.report.gone().cloned() })
     }
 
-    /// The name of the aggregate has both ids, neither of which has a slash.
+    /// `ids` is `<image_id>/<report_id>`; neither id contains a slash.
     pub(super) fn row(&self, ids: &str) -> Option<Item> {
         let (image, id) = ids.split_once('/')?;
         let (report, created_at) = self.report.value()?;

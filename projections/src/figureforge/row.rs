@@ -1,12 +1,12 @@
-//! Rows of the table, begun in one way: `pk`, `sk`, `created_at`, and `deleted_at`, which is null or a number.
+//! Rows of the table. Each has `pk`, `sk`, `created_at`, and `deleted_at`, which is null or a number.
 
 use dues_events::{Item, Value};
 use serde_json::Value as Json;
 
-/// The one table.
+/// The table of this read model.
 pub(super) const TABLE: &str = "figureforge";
 
-/// A row in the making.
+/// Builder of a row.
 pub(super) struct Row(Item);
 
 impl Row {
@@ -24,12 +24,12 @@ impl Row {
         self
     }
 
-    /// A text or null.
+    /// Text or null.
     pub(super) fn maybe(self, name: &'static str, text: Option<&str>) -> Self {
         self.set(name, text.map_or(Value::Null, Value::text))
     }
 
-    /// A number or null.
+    /// Number or null.
     pub(super) fn number(self, name: &'static str, number: Option<i64>) -> Self {
         self.set(name, number.map_or(Value::Null, Value::signed))
     }
@@ -42,12 +42,13 @@ impl Row {
         self.set(name, Value::L(texts.map(Value::text).collect()))
     }
 
-    /// Whatever the application keeps there.
+    /// Arbitrary JSON of the application.
     pub(super) fn json(self, name: &'static str, json: &Json) -> Self {
         self.set(name, value(json))
     }
 
-    /// The key of an index, for an item that is in it. One that is not has no such attribute at all.
+    /// Sets an index key if the item is listed. Otherwise the attribute is absent, so the index omits the
+    /// item.
     pub(super) fn indexed(self, listed: bool, name: &'static str, key: String) -> Self {
         if listed { self.text(name, &key) } else { self }
     }
@@ -69,6 +70,8 @@ fn value(json: &Json) -> Value {
         Json::Number(number) => Value::N(number.to_string()),
         Json::String(text) => Value::text(text.as_str()),
         Json::Array(values) => Value::L(values.iter().map(value).collect()),
-        Json::Object(fields) => Value::M(fields.iter().map(|(name, json)| (name.clone().into(), value(json))).collect()),
+        Json::Object(fields) => {
+            Value::M(fields.iter().map(|(name, json)| (name.clone().into(), value(json))).collect())
+        }
     }
 }

@@ -1,33 +1,33 @@
-//! User: `USER#<user_id>`, `PROFILE`; in `byEmail` unless deleted, so that nobody signs in as somebody who is gone.
+//! User: `USER#<user_id>`, `PROFILE`; in `byEmail` unless deleted, so that a deleted user cannot sign in.
 
 use dues_events::Item;
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
 use super::row::Row;
-use super::words::{Email, Second};
+use super::soft_delete::SoftDelete;
+use super::validation::{Email, EpochSecond};
 
-/// What is told of a user.
+/// A user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct User {
-    /// Where they are reached.
+    /// The email address.
     pub email: Email,
-    /// What they are called.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// When they came, if it was not just now.
+    /// When the user was created; defaults to the event's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Second>,
+    pub created_at: Option<EpochSecond>,
 }
 
-pub(super) fn row(id: &str, kept: &Kept<User>) -> Option<Item> {
+pub(super) fn row(id: &str, kept: &SoftDelete<User>) -> Option<Item> {
     let (user, created_at) = kept.value()?;
     let listed = kept.deleted_at().is_none();
     let row = Row::new(format!("USER#{id}"), "PROFILE".to_owned(), created_at, kept.deleted_at())
         .text("user_id", id)
         .text("email", user.email.as_str())
         .maybe("display_name", user.display_name.as_deref())
-        .indexed(listed, "email_pk", format!("EMAIL#{}", Email::folded(user.email.as_str())))
+        .indexed(listed, "email_pk", format!("EMAIL#{}", Email::normalized(user.email.as_str())))
         .indexed(listed, "email_sk", format!("USER#{id}"));
     Some(row.item())
 }

@@ -1,46 +1,46 @@
-//! A user's biometric registration: what was registered last, when it was verified, and how often that has failed since.
+//! A user's biometric registration: the latest registration, its last verification, and the failures since.
 
 use dues_events::{EventId, Time, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 use super::{Fact, rows};
-use crate::model::{Latest, Told};
+use crate::model::{Latest, Recorded};
 
-/// How many failures are remembered; more are not told apart.
+/// How many failures are kept; older ones are not counted.
 const FAILURES: usize = 32;
 
-/// What is told of a registration.
+/// A fact about a biometric registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BiometricFact {
-    /// A face or a finger was registered.
+    /// A face or a fingerprint was registered.
     Registered(Registration),
-    /// It was recognized.
+    /// A verification succeeded.
     Verified,
-    /// It was not.
+    /// A verification failed.
     Failed {
-        /// Nobody is let in before.
+        /// No verification is accepted before this time.
         locked_until: Option<Time>,
     },
 }
 
-/// A registration.
+/// A biometric registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
-    /// Which.
+    /// Id of the registration.
     pub registration_id: String,
     /// Such as `faceid`.
     pub biometric_type: String,
     /// Such as `high`.
     pub verification_level: Option<String>,
-    /// The challenge, encrypted by whoever made it.
+    /// The challenge, encrypted by its issuer.
     pub challenge_data: Option<String>,
-    /// Until when it can be answered.
+    /// When the challenge expires.
     pub challenge_expires_at: Option<Time>,
 }
 
-/// How the registration stands.
+/// State of the registration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Biometric {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,26 +54,28 @@ pub(super) struct Biometric {
 }
 
 impl Biometric {
-    pub(super) fn merge(&mut self, told: &Told<Fact>, fact: &BiometricFact) {
+    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &BiometricFact) {
         match fact {
-            BiometricFact::Registered(registration) => Latest::put(&mut self.registered, told, registration.clone()),
+            BiometricFact::Registered(registration) => {
+                Latest::update(&mut self.registered, told, registration.clone())
+            }
             BiometricFact::Verified => {
                 self.verified = self.verified.max(Some(told.at));
-                Latest::put(&mut self.locked, told, None);
+                Latest::update(&mut self.locked, told, None);
             }
             BiometricFact::Failed { locked_until } => {
                 self.failed.insert((told.at, told.id.clone()));
-                Latest::put(&mut self.locked, told, *locked_until);
+                Latest::update(&mut self.locked, told, *locked_until);
             }
         }
-        // Only those after the latest success count, and of them the newest.
+        // Count only failures after the latest success; keep the newest.
         self.failed.retain(|(at, _)| Some(*at) > self.verified);
         while self.failed.len() > FAILURES {
             self.failed.pop_first();
         }
     }
 
-    /// As the profile embeds it; null before anything was registered.
+    /// The value that the profile embeds; null before the first registration.
     pub(super) fn value(&self) -> Value {
         let Some(Latest { at, value: registration, .. }) = &self.registered else { return Value::Null };
         let verified = self.verified.filter(|verified| verified >= at);

@@ -1,19 +1,21 @@
-//! What can be asked about a document: the seed's options, and one for each metric of a result.
+//! Chat prompts for a document: fixed options, and one for each metric of a result.
 
 use serde_json::{Value as Json, json};
 
-/// The type of document whose metrics can be asked about.
+/// The document type that gets an option per metric.
 const RESULT: &str = "result";
 
-/// The options for a document: for a result, one more for each of its metrics. The options themselves stay as they are; the seed's own code pushed the
-/// metrics of one document into the list of all.
+/// The options for a document; a result gets one more for each of its metrics. Works on a copy: the metrics
+/// of one document must not leak into the options of others.
 #[must_use]
 pub fn for_document(options: &Json, document_type: Option<&str>, metrics: &[String]) -> Json {
     let mut options = options.clone();
     if document_type == Some(RESULT) {
         let prompt = options["metric"]["base_prompts"]["explanation"].as_str().unwrap_or_default().to_owned();
-        // A deployment's own options may have no such list.
-        if let Some(list) = options.get_mut(RESULT).and_then(|result| result.get_mut("options")?.as_array_mut()) {
+        // Options configured by a deployment may lack this list.
+        if let Some(list) =
+            options.get_mut(RESULT).and_then(|result| result.get_mut("options")?.as_array_mut())
+        {
             list.extend(metrics.iter().map(|metric| about(metric, &prompt)));
         }
     }
@@ -27,7 +29,7 @@ fn about(metric: &str, prompt: &str) -> Json {
     })
 }
 
-/// Each run of blanks as one underscore; what is blank is what JavaScript takes for it.
+/// Replaces each run of whitespace, as JavaScript defines it, with one underscore.
 fn joined(text: &str) -> String {
     let blank = |c: char| (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}';
     let mut out = String::with_capacity(text.len());
@@ -43,7 +45,7 @@ fn joined(text: &str) -> String {
     out
 }
 
-/// The seed's.
+/// The default options.
 pub(super) fn options() -> Json {
     json!({
         "result": {

@@ -1,34 +1,34 @@
-//! The configuration: one row for each key and version, as it was saved last.
+//! The configuration: one row for each key and version, as last saved.
 
 use dues_events::{Item, Time, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::{Fact, rows};
-use crate::model::{Latest, Told};
+use crate::model::{Latest, Recorded};
 
-/// The partition of all configuration.
+/// The partition of all configuration rows.
 pub const CONFIG: &str = "SYSTEM#CONFIG";
 
-/// A configuration that was saved.
+/// A saved configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Which: `app_settings`.
+    /// The key, such as `app_settings`.
     pub config_key: String,
-    /// Such as `v1`.
+    /// The version, such as `v1`.
     pub version: String,
-    /// Flags.
+    /// Feature flags.
     #[serde(default)]
     pub features: Json,
     /// Limits.
     #[serde(default)]
     pub limits: Json,
-    /// Of other services.
+    /// Settings of other services.
     #[serde(default)]
     pub services: Json,
 }
 
-/// What was saved of a key and version.
+/// State of one key and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,9 +38,9 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn merge(&mut self, told: &Told<Fact>, saved: &Saved) {
+    pub(super) fn merge(&mut self, told: &Recorded<Fact>, saved: &Saved) {
         self.first = Some(self.first.map_or(told.at, |first| first.min(told.at)));
-        Latest::put(&mut self.saved, told, saved.clone());
+        Latest::update(&mut self.saved, told, saved.clone());
     }
 
     pub(super) fn row(&self) -> Option<Item> {
@@ -53,11 +53,18 @@ impl Config {
             ("services", rows::of_json(&saved.services)),
         ]);
         let sort = format!("{}{}", prefix(&saved.config_key), saved.version);
-        Some(rows::row(CONFIG.to_owned(), sort, "system_config", Value::M(data), self.first.unwrap_or(*at), *at))
+        Some(rows::row(
+            CONFIG.to_owned(),
+            sort,
+            "system_config",
+            Value::M(data),
+            self.first.unwrap_or(*at),
+            *at,
+        ))
     }
 }
 
-/// What starts the sort key of the versions of a key.
+/// The sort key prefix of all versions of a key.
 #[must_use]
 pub fn prefix(key: &str) -> String {
     format!("{}#", key.to_uppercase())

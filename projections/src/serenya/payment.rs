@@ -1,10 +1,14 @@
-//! One payment: what everybody says of it, joined, so that neither order nor repetition matters.
+//! One payment: the reports of all sources, merged independently of order and repetition.
 //!
-//! An invoice, its payment intent and its charge are one payment with three names. Each name has an aggregate of its own. One that learns that it
-//! belongs to another has no row, and passes on what it knows: the intent to its invoice, the charge to its intent. So there is one row, under the
-//! invoice's id where there is one, whatever came first.
+//! An invoice, its payment intent and its charge are one payment under three ids. Each id has its own
+//! aggregate. An aggregate that learns that it belongs to another has no row and forwards its facts: the
+//! intent to its invoice, the charge to its intent. So there is one row, under the invoice's id if there is
+//! one, in any order of arrival.
 
-use dues_events::stripe::{Amount, DisputeState, RefundStatus};
+mod reversals;
+mod row;
+
+use dues_events::entitlements::stripe::{Amount, DisputeState, RefundStatus};
 use dues_events::{Money, Time};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -12,72 +16,69 @@ use std::collections::BTreeMap;
 
 use super::subscription::Dues;
 use super::{Fact, ProfileFact, aggregate_of, user_aggregate};
-use crate::model::Told;
+use crate::model::Recorded;
 
-mod back;
-mod row;
-
-/// What is known of a payment.
+/// State of a payment under one of its ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
-    /// Whose.
+    /// The payer's user id.
     pub user: String,
-    /// Its id, under this name.
+    /// The id of this aggregate: invoice, payment intent or charge.
     pub id: String,
-    /// The id under which it has its row, if that is another.
+    /// The id that holds the row, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub belongs_to: Option<String>,
-    /// What it is.
+    /// The merged reports.
     pub parts: Parts,
-    /// The dues that it pays.
+    /// The dues that this payment pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dues: Option<Dues>,
 }
 
-/// What is known of a payment under all of its names.
+/// The facts of a payment, merged over all of its ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    /// When it was first heard of. The row's key has that day, so the earliest counts.
+    /// When the payment began, by the earliest report. The row's key contains this day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
-    /// When it was last heard of.
+    /// Time of the latest report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub touched: Option<Time>,
-    /// What each source says.
+    /// The report of each source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub words: BTreeMap<Source, Word>,
-    /// The payment intent.
+    pub words: BTreeMap<Source, PaymentReport>,
+    /// Id of the payment intent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<String>,
-    /// The charge.
+    /// Id of the charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<String>,
-    /// Money given back, by its id.
+    /// Refunds by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refunds: BTreeMap<String, Refund>,
-    /// Disputes, by their id.
+    /// Disputes by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disputes: BTreeMap<String, Dispute>,
-    /// When nothing was left of the charge.
+    /// When the charge was refunded in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emptied: Option<Time>,
-    /// The latest version of the billing record that says it was paid with this.
+    /// The latest version of the billing record that reports this payment as settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<u64>,
-    /// The latest version of the billing record that says that this came back.
+    /// The latest version of the billing record that reports the debit as failed or returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Returned>,
 }
 
-/// Who says something of a payment; of two, the later one knows better.
+/// The source of a report. Later variants take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Stripe's checkout page.
+    /// A Stripe checkout session.
     Checkout,
-    /// Stripe's payment intent.
+    /// A Stripe payment intent.
     Intent,
-    /// Stripe's invoice.
+    /// A Stripe invoice.
     Invoice,
     /// A billing record.
     Settlement,
@@ -85,20 +86,20 @@ pub enum Source {
     Application,
 }
 
-/// Where a payment is in its life.
+/// Status of a payment, in order of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// On its way.
+    /// Not settled yet.
     Pending,
-    /// Did not come.
+    /// The payment failed.
     Failed,
-    /// Came.
+    /// The payment succeeded.
     Completed,
 }
 
 impl Status {
-    /// As the row has it.
+    /// The value of the row's `payment_status`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -109,66 +110,66 @@ impl Status {
     }
 }
 
-/// What one source says of a payment.
+/// One source's report of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
-    /// Where it is.
+pub struct PaymentReport {
+    /// The reported status.
     pub status: Status,
-    /// When that was.
+    /// When it was reported.
     pub at: Time,
-    /// How much.
+    /// The amount.
     pub amount: Option<Amount>,
-    /// What for.
+    /// Id of the subscription that it pays for.
     pub subscription: Option<String>,
     /// `ACH`, `stripe`, `apple_pay`.
     pub method: Option<String>,
-    /// The provider's name for it.
+    /// The provider's transaction id.
     pub transaction: Option<String>,
-    /// Of the provider's receipt only the SHA-256 is kept.
+    /// SHA-256 of the provider's receipt; the receipt itself is not stored.
     pub receipt_sha256: Option<String>,
-    /// Whether no money moved.
+    /// Whether this is a test payment: no money moved.
     pub sandbox: bool,
-    /// Of the app.
+    /// The app's platform.
     pub platform: Option<String>,
-    /// Of the app.
+    /// The app's version.
     pub app_version: Option<String>,
 }
 
-/// Money given back.
+/// A refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
-    /// How it stands.
+    /// Status of the refund.
     pub status: RefundStatus,
-    /// Since when.
+    /// When it reached that status.
     pub at: Time,
-    /// How much; nothing said means all of it.
+    /// The refunded amount; `None` means all of it.
     pub amount: Option<Amount>,
-    /// Why.
+    /// The reason, if given.
     pub reason: Option<String>,
 }
 
 /// A dispute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispute {
-    /// How it stands.
+    /// State of the dispute.
     pub state: DisputeState,
-    /// Since when.
+    /// When it reached that state.
     pub at: Time,
 }
 
-/// A debit that came back.
+/// A failed or returned debit. It counts as a reversal only if it follows a settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     /// The version of the billing record.
     pub version: u64,
-    /// When.
+    /// When the record reported it.
     pub at: Time,
-    /// Why.
+    /// The failure's text.
     pub reason: String,
 }
 
 impl Payment {
-    /// Adds what somebody else knows.
+    /// Merges another state of the same payment.
     pub(super) fn join(&mut self, other: &Self) {
         self.user.clone_from(&other.user);
         self.id.clone_from(&other.id);
@@ -179,25 +180,40 @@ impl Payment {
         }
     }
 
-    /// Tells the names that it has learned where it belongs, and the one where it belongs what it knows.
-    pub(super) fn follows(&self, version: u64) -> Vec<(String, Told<Fact>)> {
+    /// Facts for other aggregates: links to its other ids, its reports to the payment it belongs to, its
+    /// dues to the profile.
+    pub(super) fn follows(&self, version: u64) -> Vec<(String, Recorded<Fact>)> {
         let to = |id: &str| aggregate_of("payment", &self.user, id);
-        let told = |id: String, at: Time, fact: Fact| Told { id: id.into(), at, fact };
+        let told = |id: String, at: Time, fact: Fact| Recorded { id: id.into(), at, fact };
         let other = |id: &str, belongs_to: Option<&str>, parts: Parts| {
             let belongs_to = belongs_to.map(str::to_owned);
-            Fact::Payment(Box::new(Self { user: self.user.clone(), id: id.to_owned(), belongs_to, parts, dues: None }))
+            Fact::Payment(Box::new(Self {
+                user: self.user.clone(),
+                id: id.to_owned(),
+                belongs_to,
+                parts,
+                dues: None,
+            }))
         };
         let last = self.parts.touched.unwrap_or(Time::UNIX_EPOCH);
-        let home = self
-            .belongs_to
-            .as_deref()
-            .map(|home| (to(home), told(format!("{}@{version}", self.id), last, other(home, None, self.parts.clone()))));
-        let names = [&self.parts.intent, &self.parts.charge].into_iter().flatten();
-        let names = names.filter(|name| **name != self.id && self.belongs_to.as_ref() != Some(*name)).map(|name| {
-            // That they are one payment is true at all times.
-            (to(name), told(format!("names:{}", self.id), Time::UNIX_EPOCH, other(name, Some(&self.id), Parts::default())))
+        let home = self.belongs_to.as_deref().map(|home| {
+            (to(home), told(format!("{}@{version}", self.id), last, other(home, None, self.parts.clone())))
         });
-        // An attempt that failed at once has taken nothing from anybody.
+        let names = [&self.parts.intent, &self.parts.charge].into_iter().flatten();
+        let names =
+            names.filter(|name| **name != self.id && self.belongs_to.as_ref() != Some(*name)).map(|name| {
+                // Epoch: the link has no time of its own.
+                (
+                    to(name),
+                    told(
+                        format!("names:{}", self.id),
+                        Time::UNIX_EPOCH,
+                        other(name, Some(&self.id), Parts::default()),
+                    ),
+                )
+            });
+        // Dues reach the profile only once something was paid: an attempt that failed at once revokes
+        // nothing.
         let was_paid = self.parts.words.values().any(|word| word.status == Status::Completed);
         let dues = self.dues.as_ref().filter(|_| was_paid).map(|dues| {
             let id = format!("dues:{}@{}", dues.record, dues.version);
@@ -208,7 +224,7 @@ impl Payment {
 }
 
 impl Parts {
-    /// Adds what somebody else knows. Of two words of one source the one that is further on counts, and of those the first.
+    /// Merges other reports. Per source the most advanced status wins, then the earliest report.
     pub(super) fn join(&mut self, other: &Self) {
         self.begun = earliest(self.begun, other.begun);
         self.touched = self.touched.max(other.touched);
@@ -232,7 +248,7 @@ impl Parts {
     }
 }
 
-/// Of two that there are, the lesser one.
+/// The lesser of those present.
 fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -240,29 +256,36 @@ fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// What decides when nothing else does, so that it is not the order.
+/// Deterministic tie-break that does not depend on the order of arrival.
 fn text<T: Serialize>(part: &T) -> String {
     serde_json::to_string(part).unwrap_or_default()
 }
 
-fn keep<K: Ord + Clone, V: Clone, R: Ord>(places: &mut BTreeMap<K, V>, key: &K, value: &V, rank: impl Fn(&V) -> R) {
+fn keep<K: Ord + Clone, V: Clone, R: Ord>(
+    places: &mut BTreeMap<K, V>,
+    key: &K,
+    value: &V,
+    rank: impl Fn(&V) -> R,
+) {
     if places.get(key).is_none_or(|known| rank(known) < rank(value)) {
         places.insert(key.clone(), value.clone());
     }
 }
 
-/// The sum of two amounts of one currency.
+/// The sum of two amounts in one currency.
 fn sum(one: &Amount, other: &Amount) -> Option<Amount> {
     match (one, other) {
         (Amount::Usd(one), Amount::Usd(other)) => one.checked_add(*other).ok().map(Amount::Usd),
-        (Amount::Other { currency, minor_units }, Amount::Other { currency: same, minor_units: more }) if currency == same => {
+        (Amount::Other { currency, minor_units }, Amount::Other { currency: same, minor_units: more })
+            if currency == same =>
+        {
             Some(Amount::Other { currency: currency.clone(), minor_units: minor_units.checked_add(*more)? })
         }
         (Amount::Usd(_) | Amount::Other { .. }, _) => None,
     }
 }
 
-/// Whether an amount is at least another one of its currency.
+/// Whether `one` is at least `other`, in one currency.
 fn covers(one: &Amount, other: &Amount) -> bool {
     match (one, other) {
         (Amount::Usd(one), Amount::Usd(other)) => one >= other && *other > Money::ZERO,

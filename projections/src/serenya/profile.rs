@@ -1,31 +1,33 @@
-//! A user's profile: one row with consents, device, session, biometric registration and subscription embedded.
+//! A user's profile: one row with consents, device, session, biometric registration and subscription
+//! embedded.
 //!
-//! The row's `ttl` is the end of the session, as the seed has it, and DynamoDB takes the whole row away then. That is told as a fact, and the row is
-//! made again without session and `ttl`. Until then the user is found by the pointers from email and external id, which have no `ttl`.
+//! The row's `ttl` is the end of the session; DynamoDB then deletes the whole row. The expiry is recorded as
+//! a fact, and the row is rebuilt without session and `ttl`. Until then the user is found through the
+//! pointers from email and external id, which have no `ttl`.
 
 mod facts;
 
 use chrono::{DateTime, TimeDelta};
-use dues_events::attr::{PK, SK};
+use dues_events::attributes::{PK, SK};
 use dues_events::{Item, Time, Value};
 use serde::{Deserialize, Serialize};
 
 use super::biometric::Biometric;
 use super::session::Summary;
 use super::subscription::{Subscription, Subscriptions};
-use super::usage::{Counted, MOST_COUNTED, Usage};
+use super::usage::{Counted, MAX_COUNTED, Usage};
 use super::{Fact, rows};
-use crate::model::{Latest, Told};
+use crate::model::{Latest, Recorded};
 pub use facts::{Consent, Created, Device, ProfileFact, Updated};
 
 /// The sort key of a profile.
 pub const PROFILE: &str = "PROFILE";
-/// The status of an account that was closed.
+/// The status of a closed account.
 pub const CLOSED: &str = "closed";
-/// How long a new user's row is kept for the first session.
+/// How long the row of a new user waits for the first session.
 const FIRST_SESSION: TimeDelta = TimeDelta::hours(24);
 
-/// What a user's facts come to.
+/// State of a user's profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -47,7 +49,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub(super) fn merge(&mut self, told: &Told<Fact>, fact: &ProfileFact) {
+    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &ProfileFact) {
         self.updated = self.updated.max(Some(told.at));
         match fact {
             ProfileFact::Created(created) => self.create(told, created),
@@ -60,9 +62,9 @@ impl Profile {
                 put(&mut self.medical_disclaimers, told, consent.medical_disclaimers.as_ref());
                 put(&mut self.terms_of_service, told, consent.terms_of_service.as_ref());
                 put(&mut self.privacy_policy, told, consent.privacy_policy.as_ref());
-                Latest::put(&mut self.consent, told, consent.clone());
+                Latest::update(&mut self.consent, told, consent.clone());
             }
-            ProfileFact::Device(device) => Latest::put(&mut self.device, told, device.clone()),
+            ProfileFact::Device(device) => Latest::update(&mut self.device, told, device.clone()),
             ProfileFact::Session(summary) => {
                 if self.session.as_ref().is_none_or(|known| known.place() < summary.place()) {
                     self.session = Some(summary.clone());
@@ -74,55 +76,55 @@ impl Profile {
             ProfileFact::Dues(dues) => self.subscriptions.dues(dues),
             ProfileFact::Counted => self.counted.add(&told.id, told.at),
             ProfileFact::Expired { ttl } => self.expired = self.expired.max(Some(*ttl)),
-            ProfileFact::Closed => Latest::put(&mut self.account_status, told, CLOSED.to_owned()),
+            ProfileFact::Closed => Latest::update(&mut self.account_status, told, CLOSED.to_owned()),
         }
     }
 
-    /// Whoever says first that somebody is new is right: a later one changes nothing.
-    fn create(&mut self, told: &Told<Fact>, created: &Created) {
+    /// The earliest creation wins; later ones change nothing.
+    fn create(&mut self, told: &Recorded<Fact>, created: &Created) {
         if self.created.as_ref().is_none_or(|known| (told.at, &told.id) < (known.at, &known.by)) {
             self.created = Some(Latest { at: told.at, by: told.id.clone(), value: created.clone() });
         }
     }
 
-    /// Since when the user is known; `None` for somebody who was never made.
+    /// When the user was created; `None` before that.
     #[must_use]
     pub fn since(&self) -> Option<Time> {
         self.created.as_ref().map(|created| created.at)
     }
 
-    /// The fact that made the user, and what it said.
+    /// The fact that created the user.
     #[must_use]
     pub fn created(&self) -> Option<&Latest<Created>> {
         self.created.as_ref()
     }
 
-    /// The email.
+    /// The current email address.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
         let created = self.created.as_ref()?;
         Some(self.email.as_ref().map_or(created.value.email.as_str(), |email| email.value.as_str()))
     }
 
-    /// The subscription that counts.
+    /// The current subscription.
     #[must_use]
     pub fn subscription(&self, user: &str) -> Option<Subscription> {
         self.since().map(|created| self.subscriptions.current(user, created))
     }
 
-    /// What is used of the period in which that time is.
+    /// The usage of the period that contains `at`.
     #[must_use]
     pub fn usage_at(&self, at: Time) -> Option<Usage> {
         self.since().map(|created| self.counted.period(created, at))
     }
 
-    /// Whether no more actions can be counted now.
+    /// Whether the count has reached [`MAX_COUNTED`].
     #[must_use]
     pub fn is_counted_full(&self) -> bool {
-        self.counted.len() >= MOST_COUNTED
+        self.counted.len() >= MAX_COUNTED
     }
 
-    /// The profile, and a pointer to it from each of email and external id.
+    /// The profile, and pointers to it from email and external id.
     pub(super) fn rows(&self, user: &str) -> Vec<Item> {
         let (Some(created), Some(email)) = (&self.created, self.email()) else { return Vec::new() };
         let Created { auth_provider, external_id, .. } = &created.value;
@@ -137,7 +139,12 @@ impl Profile {
             created.at,
             updated,
         );
-        for (name, key) in [("GSI1PK", by_email.as_str()), ("GSI1SK", PROFILE), ("GSI2PK", by_external.as_str()), ("GSI2SK", PROFILE)] {
+        for (name, key) in [
+            ("GSI1PK", by_email.as_str()),
+            ("GSI1SK", PROFILE),
+            ("GSI2PK", by_external.as_str()),
+            ("GSI2SK", PROFILE),
+        ] {
             row.set_text(name, key);
         }
         if let Some(ttl) = self.ttl(created.at, session) {
@@ -146,9 +153,11 @@ impl Profile {
         vec![row, pointer(by_email, user), pointer(by_external, user)]
     }
 
-    /// The session that was started last, unless it is over.
+    /// The session that started last, unless it ended or expired, or the account is closed.
     fn current_session(&self) -> Option<&Summary> {
-        let over = |session: &&Summary| session.ended.is_some() || Some(session.started.expires_at.timestamp()) <= self.expired;
+        let over = |session: &&Summary| {
+            session.ended.is_some() || Some(session.started.expires_at.timestamp()) <= self.expired
+        };
         self.session.as_deref().filter(|session| !over(session) && !self.is_closed())
     }
 
@@ -156,9 +165,11 @@ impl Profile {
         self.account_status.as_ref().is_some_and(|status| status.value == CLOSED)
     }
 
-    /// The end of the session; of somebody who has not had one, a day after they were made.
+    /// The end of the current session; before the first one, 24 hours after creation. `None` once expired or
+    /// closed.
     fn ttl(&self, created: Time, session: Option<&Summary>) -> Option<i64> {
-        let first = || (self.session.is_none() && !self.is_closed()).then(|| (created + FIRST_SESSION).timestamp());
+        let first =
+            || (self.session.is_none() && !self.is_closed()).then(|| (created + FIRST_SESSION).timestamp());
         let ttl = session.map(|session| session.started.expires_at.timestamp()).or_else(first);
         ttl.filter(|ttl| Some(*ttl) > self.expired)
     }
@@ -222,13 +233,13 @@ impl Profile {
     }
 }
 
-fn put<T: Clone>(place: &mut Option<Latest<T>>, told: &Told<Fact>, value: Option<&T>) {
+fn put<T: Clone>(place: &mut Option<Latest<T>>, told: &Recorded<Fact>, value: Option<&T>) {
     if let Some(value) = value {
-        Latest::put(place, told, value.clone());
+        Latest::update(place, told, value.clone());
     }
 }
 
-/// A row that only says whose a key is.
+/// A row that maps a key to its user.
 fn pointer(key: String, user: &str) -> Item {
     let mut row = Item::new();
     row.set_text(PK, key);
@@ -237,19 +248,20 @@ fn pointer(key: String, user: &str) -> Item {
     row
 }
 
-/// The key of an email: the SHA-256 of it in lower case and without blanks around it, because people write the same address in several ways.
+/// The pointer key of an email address: SHA-256 of its trimmed, lower-case form, because users vary case and
+/// blanks.
 #[must_use]
 pub fn email_key(email: &str) -> String {
     format!("USER_EMAIL#{}", rows::sha256(&email.trim().to_lowercase()))
 }
 
-/// The key of an id that a provider gave.
+/// The pointer key of a provider's id.
 #[must_use]
 pub fn external_key(provider: &str, external_id: &str) -> String {
     format!("USER_EXTERNAL#{provider}#{external_id}")
 }
 
-/// When DynamoDB may take a row away.
+/// The row's `ttl`, in seconds of the Unix epoch and as a time: when DynamoDB may delete it.
 #[must_use]
 pub fn ttl_of(row: &Item) -> Option<(i64, Time)> {
     let ttl = match row.get("ttl") {

@@ -1,57 +1,57 @@
-//! One session of a user. The profile embeds the one that was started last; it is told of each as it stands, so that what is said of one session
-//! cannot be mistaken for another's, in whatever order it comes.
+//! One session of a user. The profile embeds the session that started last. It receives a whole summary per
+//! session, so that facts of different sessions cannot be mixed up in any order of arrival.
 
 use dues_events::{Time, Value};
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, ProfileFact, rows, user_aggregate};
-use crate::model::{Latest, Told};
+use crate::model::{Latest, Recorded};
 
-/// What is told of a session.
+/// A fact about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionFact {
-    /// Somebody has signed in, or a token was renewed.
+    /// The user signed in, or a token was renewed.
     Started(Started),
-    /// It was used.
-    Accessed(Named),
-    /// It is over.
-    Ended(Named),
+    /// The session was used.
+    Accessed(SessionRef),
+    /// The session was ended.
+    Ended(SessionRef),
 }
 
-/// Which session, and whose.
+/// A session and its user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Named {
-    /// Whose.
+pub struct SessionRef {
+    /// The user's id.
     pub user_id: String,
-    /// Which.
+    /// The session's id.
     pub session_id: String,
 }
 
-/// A session that has begun. Of its tokens only the hashes are known here.
+/// The start of a session. Of its tokens only the hashes are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// Whose.
+    /// The user's id.
     pub user_id: String,
-    /// Which.
+    /// The session's id.
     pub session_id: String,
     /// SHA-256 of the access token.
     pub access_token_hash: Option<String>,
     /// SHA-256 of the refresh token.
     pub refresh_token_hash: Option<String>,
-    /// When it began.
+    /// When the session began.
     pub issued_at: Time,
-    /// When it is over.
+    /// When the session expires.
     pub expires_at: Time,
-    /// When the biometric check has to be made again.
+    /// When the biometric check must be repeated.
     pub biometric_expires_at: Option<Time>,
-    /// Of the app.
+    /// The client's user agent.
     pub user_agent: Option<String>,
-    /// Where from.
+    /// The address of the client.
     pub source_ip: Option<String>,
 }
 
-/// How a session stands.
+/// State of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,47 +62,55 @@ pub struct Session {
     ended: Option<Time>,
 }
 
-/// A session as the profile knows it.
+/// A session as the profile stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Since when it is what it is: of two sessions the later one is the current one.
+    /// Time of the latest start. The session with the later one is current.
     pub since: Time,
-    /// Which version of it says so.
+    /// The version of the session's state.
     pub version: u64,
-    /// What began.
+    /// The latest start.
     pub started: Started,
-    /// When it was used last.
+    /// When the session was last used.
     pub accessed: Option<Time>,
-    /// When it ended, if somebody ended it.
+    /// When the session was ended explicitly.
     pub ended: Option<Time>,
 }
 
 impl Session {
-    pub(super) fn merge(&mut self, told: &Told<Fact>, fact: &SessionFact) {
+    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &SessionFact) {
         match fact {
-            SessionFact::Started(started) => Latest::put(&mut self.started, told, started.clone()),
+            SessionFact::Started(started) => Latest::update(&mut self.started, told, started.clone()),
             SessionFact::Accessed(_) => self.accessed = self.accessed.max(Some(told.at)),
             SessionFact::Ended(_) => self.ended = self.ended.max(Some(told.at)),
         }
     }
 
-    /// The profile hears of it once it has begun.
-    pub(super) fn follows(&self, version: u64) -> Option<(String, Told<Fact>)> {
+    /// The summary for the profile; `None` before the session has started.
+    pub(super) fn follows(&self, version: u64) -> Option<(String, Recorded<Fact>)> {
         let Latest { at, value: started, .. } = self.started.clone()?;
-        let (user, id) = (user_aggregate(&started.user_id), format!("session:{}@{version}", started.session_id));
+        let (user, id) =
+            (user_aggregate(&started.user_id), format!("session:{}@{version}", started.session_id));
         let summary = Summary { since: at, version, started, accessed: self.accessed, ended: self.ended };
         let last = Some(at).max(self.accessed).max(self.ended).unwrap_or(at);
-        Some((user, Told { id: id.into(), at: last, fact: Fact::Profile(ProfileFact::Session(Box::new(summary))) }))
+        Some((
+            user,
+            Recorded {
+                id: id.into(),
+                at: last,
+                fact: Fact::Profile(ProfileFact::Session(Box::new(summary))),
+            },
+        ))
     }
 }
 
 impl Summary {
-    /// Of two, the one with the greater place counts.
+    /// Order of summaries: the greatest is current.
     pub(super) fn place(&self) -> (Time, &str, u64) {
         (self.since, &self.started.session_id, self.version)
     }
 
-    /// As the profile embeds it.
+    /// The value that the profile embeds.
     pub(super) fn value(&self) -> Value {
         let started = &self.started;
         Value::M(rows::map([

@@ -1,20 +1,21 @@
-//! What Stripe's events and billing records say.
+//! Facts from Stripe events and billing records.
 
-use dues_events::stripe::{
-    Amount, ChargeRefunded, Checkout, CheckoutState, Dispute, Fact as Stripe, Invoice, PaymentIntent, Refund, StripeEvent,
+use dues_events::entitlements::stripe::{
+    Amount, ChargeRefunded, Checkout, CheckoutState, Dispute, Fact as Stripe, Invoice, PaymentIntent, Refund,
+    StripeEvent,
 };
 use dues_events::{Record, State, Time, UserId};
 
-use super::payment::{self, Parts, Payment, Returned, Source, Status, Word};
+use super::payment::{self, Parts, Payment, PaymentReport, Returned, Source, Status};
 use super::subscription::Dues;
 use super::{Fact, ProfileFact, aggregate_of, user_aggregate};
 
-/// How Stripe collects, as far as its events tell.
+/// Payment method of Stripe payments; the events do not say more.
 const STRIPE: &str = "stripe";
-/// How dues are collected.
+/// Payment method of dues.
 const ACH: &str = "ACH";
 
-/// What an event of Stripe's says.
+/// Maps a Stripe event to the aggregate and its fact.
 pub(super) fn stripe(user: &UserId, event: &StripeEvent) -> Option<(String, Fact)> {
     let said = Said { user: user.as_str(), at: event.created, sandbox: !event.livemode };
     match &event.fact {
@@ -37,7 +38,7 @@ fn told(payment: Payment) -> (String, Fact) {
     (aggregate_of("payment", &payment.user, &payment.id), Fact::Payment(Box::new(payment)))
 }
 
-/// Who is told of, and when.
+/// User, time and mode of the event.
 struct Said<'a> {
     user: &'a str,
     at: Time,
@@ -49,9 +50,15 @@ impl Said<'_> {
         Payment { user: self.user.to_owned(), id: id.to_owned(), belongs_to: None, parts, dues: None }
     }
 
-    /// What a source says of the payment itself: it has begun by now.
-    fn parts(&self, source: Source, status: Status, amount: Option<&Amount>, subscription: Option<String>) -> Parts {
-        let word = Word {
+    /// A source's report of the payment itself, which has begun by then.
+    fn parts(
+        &self,
+        source: Source,
+        status: Status,
+        amount: Option<&Amount>,
+        subscription: Option<String>,
+    ) -> Parts {
+        let word = PaymentReport {
             status,
             at: self.at,
             amount: amount.cloned(),
@@ -70,7 +77,7 @@ impl Said<'_> {
         Parts { touched: Some(self.at), ..Parts::default() }
     }
 
-    /// An invoice of nothing is no payment.
+    /// `None` for an invoice without an amount: it is no payment.
     fn invoice(&self, invoice: &Invoice, status: Status, amount: &Amount) -> Option<Payment> {
         let subscription = invoice.subscription.as_ref().map(ToString::to_string);
         let mut parts = self.parts(Source::Invoice, status, Some(amount), subscription);
@@ -79,7 +86,7 @@ impl Said<'_> {
         amount.is_positive().then(|| self.payment(invoice.invoice.as_str(), parts))
     }
 
-    /// A checkout without a payment of its own is paid by an invoice, or not at all.
+    /// `None` without a payment intent: an invoice pays the checkout, or nothing does.
     fn checkout(&self, checkout: &Checkout) -> Option<Payment> {
         let intent = checkout.payment_intent.as_ref()?;
         let status = match checkout.state {
@@ -102,41 +109,69 @@ impl Said<'_> {
     }
 
     fn refund(&self, refund: &Refund) -> Option<Payment> {
-        let (intent, charge) = (refund.payment_intent.as_ref().map(|id| id.as_str()), refund.charge.as_ref().map(|id| id.as_str()));
-        let known = payment::Refund { status: refund.status, at: self.at, amount: Some(refund.amount.clone()), reason: None };
-        self.back(intent, charge, |parts| parts.refunds = [(refund.id.to_string(), known)].into_iter().collect())
+        let (intent, charge) = (
+            refund.payment_intent.as_ref().map(|id| id.as_str()),
+            refund.charge.as_ref().map(|id| id.as_str()),
+        );
+        let known = payment::Refund {
+            status: refund.status,
+            at: self.at,
+            amount: Some(refund.amount.clone()),
+            reason: None,
+        };
+        self.back(intent, charge, |parts| {
+            parts.refunds = [(refund.id.to_string(), known)].into_iter().collect()
+        })
     }
 
     fn charge_refunded(&self, charge: &ChargeRefunded) -> Option<Payment> {
         let intent = charge.payment_intent.as_ref().map(|id| id.as_str());
-        self.back(intent, Some(charge.charge.as_str()), |parts| parts.emptied = charge.refunded.then_some(self.at))
+        self.back(intent, Some(charge.charge.as_str()), |parts| {
+            parts.emptied = charge.refunded.then_some(self.at)
+        })
     }
 
     fn dispute(&self, dispute: &Dispute) -> Option<Payment> {
-        let (intent, charge) = (dispute.payment_intent.as_ref().map(|id| id.as_str()), dispute.charge.as_ref().map(|id| id.as_str()));
+        let (intent, charge) = (
+            dispute.payment_intent.as_ref().map(|id| id.as_str()),
+            dispute.charge.as_ref().map(|id| id.as_str()),
+        );
         let known = payment::Dispute { state: dispute.state, at: self.at };
-        self.back(intent, charge, |parts| parts.disputes = [(dispute.id.to_string(), known)].into_iter().collect())
+        self.back(intent, charge, |parts| {
+            parts.disputes = [(dispute.id.to_string(), known)].into_iter().collect()
+        })
     }
 
-    /// Money that goes back names its payment intent, or only a charge.
-    fn back(&self, intent: Option<&str>, charge: Option<&str>, set: impl FnOnce(&mut Parts)) -> Option<Payment> {
-        let mut parts = Parts { intent: intent.map(str::to_owned), charge: charge.map(str::to_owned), ..self.heard() };
+    /// A reversal names its payment intent, or only a charge.
+    fn back(
+        &self,
+        intent: Option<&str>,
+        charge: Option<&str>,
+        set: impl FnOnce(&mut Parts),
+    ) -> Option<Payment> {
+        let mut parts =
+            Parts { intent: intent.map(str::to_owned), charge: charge.map(str::to_owned), ..self.heard() };
         set(&mut parts);
         Some(self.payment(intent.or(charge)?, parts))
     }
 }
 
-/// What a billing record says of the payment that it was last tried with; nothing while there is none to tell of.
+/// The payment of the record's last attempt; `None` while there is nothing to report.
 pub(super) fn billing(record: &Record) -> Option<(String, Fact)> {
     let at = record.last_run_date.as_ref().unwrap_or(&record.billing_date).at();
     let (status, settled, returned, refund) = match &record.state {
         State::Completed(_) => (Status::Completed, Some(record.version), None, None),
         State::Refunded(_) => {
-            let refund = payment::Refund { status: dues_events::stripe::RefundStatus::Succeeded, at, amount: None, reason: None };
+            let refund = payment::Refund {
+                status: dues_events::entitlements::stripe::RefundStatus::Succeeded,
+                at,
+                amount: None,
+                reason: None,
+            };
             (Status::Completed, None, None, Some(refund))
         }
         State::Error(failed) => {
-            // Nothing was sent: there is no payment that could have failed.
+            // Nothing was sent, so no payment failed.
             failed.transaction_id.as_ref()?;
             let returned = Returned { version: record.version, at, reason: failed.failure.text().to_owned() };
             (Status::Failed, None, Some(returned), None)
@@ -151,7 +186,7 @@ pub(super) fn billing(record: &Record) -> Option<(String, Fact)> {
     };
     let transaction = record.state.transaction_id().map(ToString::to_string);
     let id = transaction.clone().unwrap_or_else(|| record.subscription_id.to_string());
-    let word = Word {
+    let word = PaymentReport {
         status,
         at,
         amount: Some(Amount::Usd(record.plan.amount)),
@@ -172,10 +207,16 @@ pub(super) fn billing(record: &Record) -> Option<(String, Fact)> {
         returned,
         ..Parts::default()
     };
-    Some(told(Payment { user: record.user_id.to_string(), id, belongs_to: None, parts, dues: Some(dues(record, at)) }))
+    Some(told(Payment {
+        user: record.user_id.to_string(),
+        id,
+        belongs_to: None,
+        parts,
+        dues: Some(dues(record, at)),
+    }))
 }
 
-/// The subscription that the record stands for.
+/// The subscription that follows from the record.
 fn dues(record: &Record, at: Time) -> Dues {
     let due = record.billing_date.at();
     Dues {

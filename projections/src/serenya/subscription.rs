@@ -1,51 +1,53 @@
-//! The subscription that a profile embeds: the free one that everybody begins with, one that an application tells of, Stripe's, or dues by ACH.
+//! The subscription that a profile embeds: the initial free one, one reported by an application, Stripe's,
+//! or dues by ACH.
 
 use chrono::TimeDelta;
-use dues_events::stripe::{self, SubscriptionStatus};
+use dues_events::entitlements::stripe;
+use dues_events::entitlements::stripe::SubscriptionStatus;
 use dues_events::{EventId, Time, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Fact, rows};
-use crate::model::{Latest, Told};
+use crate::model::{Latest, Recorded};
 
-/// The tier of those who pay nothing.
+/// The tier without payment.
 pub(super) const FREE: &str = "free";
-/// The tier of those who pay by Stripe or ACH.
+/// The tier of subscriptions by Stripe or ACH.
 const PREMIUM: &str = "premium";
-/// How long the free subscription runs; its tier is the same after that.
+/// Days until the free subscription's end date; the tier stays free after it.
 const FREE_DAYS: i64 = 365;
-/// How many of Stripe's subscriptions are remembered: those that were made last.
+/// How many Stripe subscriptions are kept: the ones created last.
 const STRIPE: usize = 8;
-/// Days after the end in which a subscription still counts.
+/// Default days of grace after the end date.
 const GRACE: u32 = 7;
 
 /// A subscription.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscription {
-    /// Which.
+    /// Id of the subscription.
     pub subscription_id: String,
     /// The tier: `free`, `premium`.
     pub subscription_type: String,
     /// Such as `active`.
     pub subscription_status: String,
-    /// Who collects: `internal`, `apple`, `google`, `stripe`, `ach`.
+    /// The payment provider: `internal`, `apple`, `google`, `stripe`, `ach`.
     pub provider: String,
-    /// What the provider calls it.
+    /// The provider's id of the subscription.
     #[serde(default)]
     pub external_subscription_id: Option<String>,
-    /// Since when.
+    /// When it began.
     pub start_date: Time,
-    /// Until when, as far as is known.
+    /// When it ends, if known.
     #[serde(default)]
     pub end_date: Option<Time>,
-    /// Whether it goes on after that.
+    /// Whether it renews after the end date.
     #[serde(default = "yes")]
     pub auto_renew: bool,
-    /// The trial.
+    /// Length of the trial, in days.
     #[serde(default)]
     pub trial_period_days: u32,
-    /// How long it still counts after its end.
+    /// Days after the end date during which the tier still applies.
     #[serde(default = "grace")]
     pub grace_period_days: u32,
 }
@@ -59,22 +61,22 @@ fn grace() -> u32 {
 }
 
 impl Subscription {
-    /// Whether its status lets its owner use it.
+    /// Whether its status grants access.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         ["active", "trialing", "past_due", "grace_period"].contains(&self.subscription_status.as_str())
     }
 
-    /// The tier that it gives at a time: a paid one ends with its days of grace.
+    /// The tier at a time: `free` after the end date and the grace period.
     #[must_use]
     pub fn tier_at(&self, at: Time) -> &str {
         let grace = TimeDelta::days(i64::from(self.grace_period_days));
-        // Days of grace beyond the end of time are for ever.
+        // An end beyond the range of dates never comes.
         let over = self.end_date.and_then(|end| end.checked_add_signed(grace)).is_some_and(|last| at >= last);
         if self.is_in_force() && !over { &self.subscription_type } else { FREE }
     }
 
-    /// As the profile embeds it, without what is used of it.
+    /// The value that the profile embeds, without usage.
     pub(super) fn value(&self) -> Value {
         Value::M(rows::map([
             ("subscription_id", Value::text(self.subscription_id.as_str())),
@@ -91,34 +93,34 @@ impl Subscription {
     }
 }
 
-/// Dues by ACH, as one billing record has them.
+/// Dues by ACH, from one billing record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dues {
-    /// When it fell due.
+    /// The due date.
     pub due: Time,
-    /// Which.
+    /// Id of the billing record.
     pub record: String,
-    /// The version of the record that says so.
+    /// The version of the billing record.
     pub version: u64,
-    /// When it said so.
+    /// Time of that version.
     pub at: Time,
-    /// Paid, and not taken back.
+    /// Whether the dues are paid and not reversed.
     pub paid: bool,
     /// When the membership began.
     pub since: Time,
-    /// When the next one falls due.
+    /// The next due date.
     pub until: Time,
-    /// Whether there is a next one.
+    /// Whether the membership renews.
     pub renews: bool,
 }
 
 impl Dues {
-    /// Of two records the later one counts, of one its later version.
+    /// Order: the later record, then its later version.
     pub(super) fn place(&self) -> (Time, &str, u64) {
         (self.due, &self.record, self.version)
     }
 
-    /// Of two, the one that counts.
+    /// Keeps the later of the two.
     pub(super) fn join(place: &mut Option<Self>, other: &Self) {
         if place.as_ref().is_none_or(|known| known.place() < other.place()) {
             *place = Some(other.clone());
@@ -126,7 +128,7 @@ impl Dues {
     }
 }
 
-/// What is known of a user's subscriptions.
+/// All subscriptions of a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subscriptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,14 +140,14 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(super) fn tell(&mut self, told: &Told<Fact>, subscription: &Subscription) {
-        Latest::put(&mut self.told, told, subscription.clone());
+    pub(super) fn tell(&mut self, told: &Recorded<Fact>, subscription: &Subscription) {
+        Latest::update(&mut self.told, told, subscription.clone());
     }
 
-    pub(super) fn stripe(&mut self, told: &Told<Fact>, subscription: &stripe::Subscription) {
+    pub(super) fn stripe(&mut self, told: &Recorded<Fact>, subscription: &stripe::Subscription) {
         let key = format!("{:012} {}", subscription.created_at.timestamp(), subscription.id);
         let mut place = self.stripe.remove(&key);
-        Latest::put_ranked(&mut place, told, subscription.clone(), stripe::Subscription::rank);
+        Latest::update_ranked(&mut place, told, subscription.clone(), stripe::Subscription::rank);
         self.stripe.extend(place.map(|place| (key, place)));
         while self.stripe.len() > STRIPE {
             self.stripe.pop_first();
@@ -156,10 +158,11 @@ impl Subscriptions {
         Dues::join(&mut self.dues, dues);
     }
 
-    /// The one that counts: of those in force the one that was told of last. There always is one, because the free one does not end.
+    /// The subscription in force with the latest fact; otherwise the free one, which never ends.
     pub(super) fn current(&self, user: &str, created: Time) -> Subscription {
         let told = self.told.iter().map(|told| (told.at, told.by.clone(), told.value.clone()));
-        let stripe = self.stripe.values().map(|latest| (latest.at, latest.by.clone(), of_stripe(&latest.value)));
+        let stripe =
+            self.stripe.values().map(|latest| (latest.at, latest.by.clone(), of_stripe(&latest.value)));
         let dues = self.dues.iter().map(|dues| (dues.at, EventId::from(dues.record.as_str()), of_dues(dues)));
         let all = told.chain(stripe).chain(dues).filter(|(_, _, subscription)| subscription.is_in_force());
         let latest = all.max_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));

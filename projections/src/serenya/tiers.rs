@@ -1,4 +1,4 @@
-//! What each tier allows and costs: the seed's table, unless a deployment has another one.
+//! What each tier includes and costs: the default table, unless a deployment overrides it.
 
 use dues_events::Money;
 use serde::de::Error as _;
@@ -6,46 +6,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Number, Value as Json, json};
 use std::collections::BTreeMap;
 
-/// What a deployment may say otherwise than the seed.
+/// Settings that a deployment may override.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The tiers by their name.
+    /// The tiers by name.
     pub tiers: BTreeMap<String, Tier>,
-    /// What can be asked about a document.
+    /// The chat options for documents.
     pub chat_options: Json,
 }
 
-/// A tier. `None` is no limit.
+/// A tier. `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tier {
-    /// For people.
+    /// Display name.
     pub tier_name: String,
-    /// Whether medical reports are read.
+    /// Whether medical reports are processed.
     pub medical_reports: bool,
-    /// How many documents in thirty days.
+    /// Documents per period of thirty days.
     pub max_documents_per_month: Option<u32>,
-    /// Whether it is served first.
+    /// Whether its documents have priority.
     pub priority_processing: bool,
-    /// Whether there are analytics.
+    /// Whether analytics are included.
     pub advanced_analytics: bool,
-    /// Whether data can be taken out.
+    /// Whether data can be exported.
     pub export_capabilities: bool,
-    /// How many questions a day.
+    /// Chat questions per day.
     pub chat_interactions_per_day: Option<u32>,
-    /// How much is kept.
+    /// Storage, in GB.
     pub storage_gb: u32,
-    /// How long it is kept.
+    /// Retention, in days.
     pub retention_days: u32,
-    /// Who helps.
+    /// Level of support.
     pub support_level: String,
-    /// The price of a month.
+    /// Price per month.
     pub monthly_price_usd: Price,
-    /// The price of a year.
+    /// Price per year.
     pub yearly_price_usd: Price,
-    /// In Apple's store.
+    /// Product id in Apple's store.
     pub apple_product_id: Option<String>,
-    /// In Google's store.
+    /// Product id in Google's store.
     pub google_product_id: Option<String>,
 }
 
@@ -65,20 +65,22 @@ impl<'de> Deserialize<'de> for Price {
         let text = match Json::deserialize(deserializer)? {
             Json::String(text) => text,
             Json::Number(number) => number.to_string(),
-            Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => return Err(D::Error::custom("is not an amount such as 9.99")),
+            Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => {
+                return Err(D::Error::custom("is not an amount such as 9.99"));
+            }
         };
         text.parse().map(Self).map_err(D::Error::custom)
     }
 }
 
 impl Settings {
-    /// The variable that says otherwise.
+    /// The environment variable with the overrides.
     pub const VARIABLE: &'static str = "DUES_SERENYA";
 
-    /// Reads `{"tiers":{"free":{…}},"chat_options":{…}}`; what is not there is as the seed has it.
+    /// Parses `{"tiers":{"free":{…}},"chat_options":{…}}`; what is absent keeps its default.
     ///
     /// # Errors
-    /// Names the field.
+    /// A message that names the variable and, where there is one, the field.
     pub fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -87,8 +89,10 @@ impl Settings {
             tiers: BTreeMap<String, Tier>,
             chat_options: Option<Json>,
         }
-        let json: Json = serde_json::from_str(text).map_err(|error| format!("{}: is not JSON: {error}", Self::VARIABLE))?;
-        let said: Said = dues_events::wire::shape(&json).map_err(|error| format!("{}: {error}", Self::VARIABLE))?;
+        let json: Json = serde_json::from_str(text)
+            .map_err(|error| format!("{}: is not JSON: {error}", Self::VARIABLE))?;
+        let said: Said =
+            dues_events::wire::shape(&json).map_err(|error| format!("{}: {error}", Self::VARIABLE))?;
         let mut settings = Self::default();
         settings.tiers.extend(said.tiers);
         settings.chat_options = said.chat_options.unwrap_or(settings.chat_options);
@@ -98,14 +102,14 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The tiers, as the endpoint shows them.
+    /// The tiers, as the endpoint returns them.
     #[must_use]
     pub fn tiers_json(&self) -> Json {
         json!(self.tiers)
     }
 }
 
-/// The seed's.
+/// The built-in tiers and chat options.
 impl Default for Settings {
     fn default() -> Self {
         let (cents, some) = (|cents| Price(Money::from_cents(cents)), |text: &str| Some(text.to_owned()));
@@ -141,7 +145,10 @@ impl Default for Settings {
             apple_product_id: some("com.serenya.premium.monthly"),
             google_product_id: some("serenya_premium_monthly"),
         };
-        let tiers = [("free", free), ("premium", premium)].map(|(name, tier)| (name.to_owned(), tier)).into_iter().collect();
+        let tiers = [("free", free), ("premium", premium)]
+            .map(|(name, tier)| (name.to_owned(), tier))
+            .into_iter()
+            .collect();
         Self { tiers, chat_options: super::chat::options() }
     }
 }
@@ -159,8 +166,14 @@ mod tests {
         assert_eq!(settings.tiers["free"].max_documents_per_month, Some(3));
         assert_eq!(settings.tiers["free"].monthly_price_usd, Price(Money::from_cents(150)));
         assert_eq!(settings.tiers["premium"], Settings::default().tiers["premium"]);
-        assert_eq!(Settings::parse("[").unwrap_err(), "DUES_SERENYA: is not JSON: EOF while parsing a list at line 1 column 1");
-        assert_eq!(Settings::parse(r#"{"chat_options":[]}"#).unwrap_err(), "DUES_SERENYA: chat_options: is not an object");
+        assert_eq!(
+            Settings::parse("[").unwrap_err(),
+            "DUES_SERENYA: is not JSON: EOF while parsing a list at line 1 column 1"
+        );
+        assert_eq!(
+            Settings::parse(r#"{"chat_options":[]}"#).unwrap_err(),
+            "DUES_SERENYA: chat_options: is not an object"
+        );
         free["storage_gb"] = (-1).into();
         let wrong = Settings::parse(&json!({"tiers": {"free": free}}).to_string()).unwrap_err();
         assert!(wrong.starts_with("DUES_SERENYA: tiers.free"), "{wrong}");
@@ -170,7 +183,9 @@ mod tests {
     fn prices_are_exact_numbers() {
         assert_eq!(json!(Price(Money::from_cents(999))).to_string(), "9.99");
         assert_eq!(json!(Price(Money::ZERO)).to_string(), "0");
-        assert!(serde_json::from_str::<Price>("9.999").is_err() && serde_json::from_str::<Price>("-1").is_err());
+        assert!(
+            serde_json::from_str::<Price>("9.999").is_err() && serde_json::from_str::<Price>("-1").is_err()
+        );
         assert_eq!(serde_json::from_str::<Price>("99.99").unwrap(), Price(Money::from_cents(9999)));
     }
 }

@@ -1,4 +1,4 @@
-//! How much of what a subscription allows is used: actions of thirty days, counted from the day that the user was made.
+//! Usage of a subscription: actions per period of thirty days, counted from the user's creation.
 
 use chrono::TimeDelta;
 use dues_events::{EventId, Time};
@@ -9,24 +9,25 @@ use super::rows;
 
 /// The feature that is counted.
 pub const DOCUMENT_PROCESSING: &str = "document_processing";
-/// The most actions that are counted in thirty days: the state has to stay small. Even an unlimited tier ends here.
-pub const MOST_COUNTED: usize = 5000;
-/// How long a period is.
+/// The most actions counted in thirty days, also for unlimited tiers: the state must stay small.
+pub const MAX_COUNTED: usize = 5000;
+/// Length of a period.
 const PERIOD: TimeDelta = TimeDelta::days(30);
 
-/// The actions of the last thirty days, by a part of the hash of the id of each. Older ones belong to a period that is over.
+/// The actions of the last thirty days, by a prefix of each id's SHA-256. Older ones belong to a closed
+/// period.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Counted(BTreeMap<String, Time>);
 
-/// What is used of a period.
+/// The usage of one period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// How many documents.
+    /// Documents processed in the period.
     pub documents_processed: usize,
-    /// From here.
+    /// Start of the period, inclusive.
     pub period_start: Time,
-    /// Until before here.
+    /// End of the period, exclusive.
     pub period_end: Time,
 }
 
@@ -39,23 +40,23 @@ impl Counted {
         if let Some(last) = self.last() {
             self.0.retain(|_, at| *at > last - PERIOD);
         }
-        while self.0.len() > MOST_COUNTED {
+        while self.0.len() > MAX_COUNTED {
             let oldest = self.0.iter().map(|(key, at)| (*at, key.clone())).min();
             oldest.and_then(|(_, key)| self.0.remove(&key));
         }
     }
 
-    /// How many actions are remembered.
+    /// How many actions are kept.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The latest action.
+    /// Time of the latest action.
     pub(super) fn last(&self) -> Option<Time> {
         self.0.values().max().copied()
     }
 
-    /// What is used of the period in which that time is. The first period begins with the user.
+    /// The usage of the period that contains `at`. The first period begins at the user's creation.
     pub(super) fn period(&self, since: Time, at: Time) -> Usage {
         let number = |at: Time| (at - since).num_seconds().max(0) / PERIOD.num_seconds();
         let this = number(at);
@@ -74,7 +75,9 @@ mod tests {
         let t = |text: &str| dues_events::time::parse(text).unwrap();
         let since = t("2026-01-01T10:00:00Z");
         let mut counted = Counted::default();
-        for (id, at) in [("a", "2026-01-02T00:00:00Z"), ("b", "2026-01-31T09:59:59Z"), ("b", "2026-01-31T09:59:59Z")] {
+        for (id, at) in
+            [("a", "2026-01-02T00:00:00Z"), ("b", "2026-01-31T09:59:59Z"), ("b", "2026-01-31T09:59:59Z")]
+        {
             counted.add(&id.into(), t(at));
         }
         assert_eq!(counted.period(since, t("2026-01-31T09:59:59Z")).documents_processed, 2);

@@ -1,10 +1,10 @@
-//! What applications' events say: `serenya.user.created` and its like. The API's commands have the same shapes.
+//! Decodes application events such as `serenya.user.created`. The API's commands have the same shapes.
 
 mod payments;
 
 use chrono::{Datelike as _, TimeDelta};
 use dues_events::Time;
-use dues_events::usage::kept;
+use dues_events::usage::storable_value;
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
@@ -14,22 +14,22 @@ use serde_json::Value as Json;
 use super::biometric::{BiometricFact, Registration};
 use super::document::{Document, Failure, Object, read_key, read_sequencer};
 use super::profile::{Consent, Created, Device, ProfileFact, Updated};
-use super::session::{Named, SessionFact, Started};
+use super::session::{SessionFact, SessionRef, Started};
 use super::{Fact, Saved, Subscription, aggregate_of, user_aggregate};
 use payments::{payment, recorded, refunded};
 
-/// Fields that hold what nobody may keep: of tokens only the hashes are known here.
+/// Fields that hold raw tokens, which must not be stored: only their hashes are.
 pub const RAW_TOKENS: [&str; 3] = ["access_token", "refresh_token", "id_token"];
-/// What stands in the place of a token that was taken out: it is still taken for one.
+/// Replaces a removed token. It still counts as one, so that the event is rejected as before.
 const REMOVED: &str = "eyJ.removed";
-/// The longest id that is accepted: a key of the tables has to hold it.
-const LONGEST_ID: usize = 256;
-/// The longest challenge.
+/// The longest id: it must fit into a table key.
+const MAX_ID_BYTES: usize = 256;
+/// The longest challenge, in bytes.
 const LONGEST_CHALLENGE: usize = 4096;
-/// How long a session is that does not say.
+/// Length of a session without `expires_at`.
 const SESSION: TimeDelta = TimeDelta::hours(24);
 
-/// What an event says of which aggregate; `None` for a kind that nobody here reads.
+/// The aggregate and its fact; `None` for an unknown event type. Rejects events with raw tokens.
 pub(super) fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
     if let Some(field) = raw_token(&event.body) {
         return Err(wrong(&field, "is a token: only its hash may be told"));
@@ -43,7 +43,9 @@ pub(super) fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError
         "session.started" => session(event, SessionFact::Started(started(event)?)),
         "session.accessed" => session(event, SessionFact::Accessed(named(event)?)),
         "session.ended" => session(event, SessionFact::Ended(named(event)?)),
-        "biometric.registered" => profile(ProfileFact::Biometric(BiometricFact::Registered(registration(event)?))),
+        "biometric.registered" => {
+            profile(ProfileFact::Biometric(BiometricFact::Registered(registration(event)?)))
+        }
         "biometric.verified" => profile(ProfileFact::Biometric(BiometricFact::Verified)),
         "biometric.failed" => profile(ProfileFact::Biometric(failed(event)?)),
         "subscription.updated" => profile(ProfileFact::Subscription(subscription(event)?)),
@@ -58,19 +60,26 @@ pub(super) fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError
     }
 }
 
-/// The first field, at whatever depth, that holds a token: it is named like one, or a hash looks like one. Its path.
+/// The path of the first field, at any depth, that holds a token: by its name, or a JWT in a `_hash` field.
 #[must_use]
 pub fn raw_token(json: &Json) -> Option<String> {
     match json {
         Json::Object(fields) => fields.iter().find_map(|(name, field)| {
-            if is_token(name, field) { Some(name.clone()) } else { raw_token(field).map(|inside| format!("{name}.{inside}")) }
+            if is_token(name, field) {
+                Some(name.clone())
+            } else {
+                raw_token(field).map(|inside| format!("{name}.{inside}"))
+            }
         }),
-        Json::Array(values) => values.iter().enumerate().find_map(|(n, value)| raw_token(value).map(|inside| format!("[{n}].{inside}"))),
+        Json::Array(values) => values
+            .iter()
+            .enumerate()
+            .find_map(|(n, value)| raw_token(value).map(|inside| format!("[{n}].{inside}"))),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => None,
     }
 }
 
-/// Puts something else in the place of every token, so that the rest can be kept; it is refused as before.
+/// Replaces every token, so that the rest can be stored. The event is still rejected.
 pub fn remove_tokens(json: &mut Json) {
     match json {
         Json::Object(fields) => {
@@ -126,13 +135,13 @@ fn device(event: &AppEvent) -> Result<Device, WireError> {
 }
 
 fn session(event: &AppEvent, fact: SessionFact) -> Result<Option<(String, Fact)>, WireError> {
-    let Named { user_id, session_id } = named(event)?;
+    let SessionRef { user_id, session_id } = named(event)?;
     Ok(Some((aggregate_of("session", &user_id, &session_id), Fact::Session(fact))))
 }
 
-fn named(event: &AppEvent) -> Result<Named, WireError> {
-    let named: Named = event.read()?;
-    Ok(Named { user_id: id("user_id", named.user_id)?, session_id: id("session_id", named.session_id)? })
+fn named(event: &AppEvent) -> Result<SessionRef, WireError> {
+    let named: SessionRef = event.read()?;
+    Ok(SessionRef { user_id: id("user_id", named.user_id)?, session_id: id("session_id", named.session_id)? })
 }
 
 #[derive(Deserialize)]
@@ -147,10 +156,11 @@ struct StartedWire {
 }
 
 fn started(event: &AppEvent) -> Result<Started, WireError> {
-    let Named { user_id, session_id } = named(event)?;
+    let SessionRef { user_id, session_id } = named(event)?;
     let wire: StartedWire = event.read()?;
     let issued_at = dated("issued_at", wire.issued_at)?.unwrap_or(event.at);
-    let expires_at = dated("expires_at", wire.expires_at.or_else(|| issued_at.checked_add_signed(SESSION)))?.unwrap_or(issued_at);
+    let expires_at = dated("expires_at", wire.expires_at.or_else(|| issued_at.checked_add_signed(SESSION)))?
+        .unwrap_or(issued_at);
     if expires_at <= issued_at {
         return Err(wrong("expires_at", "is not after issued_at"));
     }
@@ -209,7 +219,12 @@ fn failure(event: &AppEvent) -> Result<Document, WireError> {
     }
     let wire: Wire = event.read()?;
     let failure = Failure { at: event.at, error_message: wire.error_message };
-    Ok(Document { user: user(event)?, file: id("file_name", wire.file_name)?, failure: Some(failure), ..Document::default() })
+    Ok(Document {
+        user: user(event)?,
+        file: id("file_name", wire.file_name)?,
+        failure: Some(failure),
+        ..Document::default()
+    })
 }
 
 fn object(event: &AppEvent) -> Result<Document, WireError> {
@@ -221,8 +236,10 @@ fn object(event: &AppEvent) -> Result<Document, WireError> {
         deleted: bool,
     }
     let wire: Wire = event.read()?;
-    let (user, place, file) = read_key(&wire.key).ok_or_else(|| wrong("key", "is not of a user's document"))?;
-    let sequencer = read_sequencer(&wire.sequencer).ok_or_else(|| wrong("sequencer", "is not a hexadecimal number"))?;
+    let (user, place, file) =
+        read_key(&wire.key).ok_or_else(|| wrong("key", "is not of a user's document"))?;
+    let sequencer =
+        read_sequencer(&wire.sequencer).ok_or_else(|| wrong("sequencer", "is not a hexadecimal number"))?;
     Ok(Document::object(user, file, place, Object { sequencer, at: event.at, gone: wire.deleted }))
 }
 
@@ -230,12 +247,14 @@ fn config(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
     let mut saved: Saved = event.read()?;
     saved.config_key = id("config_key", saved.config_key)?;
     saved.version = id("version", saved.version)?;
-    // In the key of the row the two stand side by side.
+    // The row's key joins the two with a `#`.
     if saved.config_key.contains('#') {
         return Err(wrong("config_key", "has a # in it"));
     }
-    for (field, json) in [("features", &saved.features), ("limits", &saved.limits), ("services", &saved.services)] {
-        kept(json).map_err(|why| wrong(field, why.to_string()))?;
+    for (field, json) in
+        [("features", &saved.features), ("limits", &saved.limits), ("services", &saved.services)]
+    {
+        storable_value(json).map_err(|why| wrong(field, why.to_string()))?;
     }
     let name = aggregate_of("config", &saved.config_key.to_lowercase(), &saved.version);
     Ok(Some((name, Fact::Config(saved))))
@@ -247,10 +266,12 @@ fn email(field: &str, text: &str) -> Result<String, WireError> {
     if parts { id(field, text.to_owned()) } else { Err(wrong(field, "is not an email address")) }
 }
 
-/// A time that others can read: RFC 3339 has years of four digits.
+/// A time with a four-digit year, as RFC 3339 requires.
 fn dated(field: &str, time: Option<Time>) -> Result<Option<Time>, WireError> {
     match time {
-        Some(time) if !(1..=9999).contains(&time.year()) => Err(wrong(field, "is not in the years 1 to 9999")),
+        Some(time) if !(1..=9999).contains(&time.year()) => {
+            Err(wrong(field, "is not in the years 1 to 9999"))
+        }
         Some(_) | None => Ok(time),
     }
 }
@@ -258,12 +279,12 @@ fn dated(field: &str, time: Option<Time>) -> Result<Option<Time>, WireError> {
 fn id(field: &str, text: String) -> Result<String, WireError> {
     match text.len() {
         0 => Err(wrong(field, "is empty")),
-        1..=LONGEST_ID => Ok(text),
-        length => Err(wrong(field, format!("has {length} bytes, the most is {LONGEST_ID}"))),
+        1..=MAX_ID_BYTES => Ok(text),
+        length => Err(wrong(field, format!("has {length} bytes, the most is {MAX_ID_BYTES}"))),
     }
 }
 
-/// A shape inside an event.
+/// Decodes an object nested in an event.
 fn inside<T: DeserializeOwned>(event: &AppEvent, field: &str) -> Result<T, WireError> {
     let json = event.body.get(field).ok_or_else(|| wrong(field, "is missing"))?;
     dues_events::wire::shape(json).map_err(|error| wrong(&format!("{field}.{}", error.field), error.problem))

@@ -1,4 +1,4 @@
-//! Items to the SDK's types and back.
+//! Converts items to the SDK's types and back.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -53,7 +53,8 @@ fn value(attribute: AttributeValue) -> Result<Value, StoreError> {
         AttributeValue::Ss(texts) => Value::Ss(texts),
         AttributeValue::Ns(numbers) => Value::Ns(numbers),
         AttributeValue::Bs(all) => Value::Bs(all.into_iter().map(Blob::into_inner).collect()),
-        // The SDK's enum is open: a type that DynamoDB gains later cannot be kept without knowing it.
+        // The SDK's enum is open: an attribute type that DynamoDB adds later is unknown here and cannot be
+        // kept.
         _ => return Err(StoreError::Invalid("an attribute has a type that is not known here".into())),
     })
 }

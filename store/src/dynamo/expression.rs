@@ -1,4 +1,4 @@
-//! Conditions and edits as DynamoDB's expression text, with placeholders for every name and value.
+//! Conditions and edits as DynamoDB expressions, with placeholders for every name and value.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use crate::engine::{Condition, Edit, Sorted};
 use crate::table::Table;
 use dues_events::Value;
 
-/// The placeholders of one request, which all its expressions share.
+/// The placeholders of one request, shared by all its expressions.
 #[derive(Debug, Default)]
 pub(super) struct Expression {
     names: HashMap<String, String>,
@@ -16,7 +16,7 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// The text, or `None` where there is nothing to say.
+    /// A condition expression; `None` for a condition that always holds.
     pub(super) fn render(&mut self, condition: &Condition, table: &Table) -> Option<String> {
         Some(match condition {
             Condition::Always => return None,
@@ -30,43 +30,55 @@ impl Expression {
         })
     }
 
-    /// What a key condition adds for the sort keys that are asked for.
+    /// The part of a key condition that selects the range of sort keys.
     pub(super) fn sorted(&mut self, sort: &str, sorted: &Sorted) -> String {
         match sorted {
             Sorted::All => String::new(),
-            Sorted::Prefix(prefix) => format!(" AND begins_with({}, {})", self.name(sort), self.value(&Value::text(prefix.as_str()))),
-            Sorted::Between(least, most) if least == most => format!(" AND {} = {}", self.name(sort), self.value(least)),
+            Sorted::Prefix(prefix) => format!(
+                " AND begins_with({}, {})",
+                self.name(sort),
+                self.value(&Value::text(prefix.as_str()))
+            ),
+            Sorted::Between(least, most) if least == most => {
+                format!(" AND {} = {}", self.name(sort), self.value(least))
+            }
             Sorted::Between(least, most) => {
                 format!(" AND {} BETWEEN {} AND {}", self.name(sort), self.value(least), self.value(most))
             }
         }
     }
 
-    /// A condition that holds for every item, and for none.
+    /// A condition that holds whether or not the item exists.
     pub(super) fn always(&mut self, table: &Table) -> String {
         let name = self.name(table.partition);
         format!("attribute_exists({name}) OR attribute_not_exists({name})")
     }
 
-    /// The text of an update: one clause for each kind of edit; `None` where there is nothing to do.
+    /// An update expression: one clause for each kind of edit; `None` if there are no edits.
     pub(super) fn edits(&mut self, edits: &[Edit]) -> Option<String> {
         let [mut set, mut add, mut remove] = [const { Vec::new() }; 3];
         for edit in edits {
             let name = self.name(edit.name());
             match edit {
                 Edit::Set(_, value) => set.push(format!("{name} = {}", self.value(value))),
-                Edit::Add(_, number) => add.push(format!("{name} {}", self.value(&Value::N(number.to_string())))),
+                Edit::Add(_, number) => {
+                    add.push(format!("{name} {}", self.value(&Value::N(number.to_string()))))
+                }
                 Edit::Remove(_) => remove.push(name),
             }
         }
-        let clauses = [("SET", set), ("ADD", add), ("REMOVE", remove)].into_iter().filter(|(_, parts)| !parts.is_empty());
-        let clauses: Vec<String> = clauses.map(|(word, parts)| format!("{word} {}", parts.join(", "))).collect();
+        let clauses = [("SET", set), ("ADD", add), ("REMOVE", remove)]
+            .into_iter()
+            .filter(|(_, parts)| !parts.is_empty());
+        let clauses: Vec<String> =
+            clauses.map(|(word, parts)| format!("{word} {}", parts.join(", "))).collect();
         (!clauses.is_empty()).then(|| clauses.join(" "))
     }
 
     fn join(&mut self, conditions: &[Condition], word: &str, table: &Table) -> Option<String> {
-        let mut parts: Vec<String> = conditions.iter().filter_map(|condition| self.render(condition, table)).collect();
-        // DynamoDB refuses parentheses that it does not need.
+        let mut parts: Vec<String> =
+            conditions.iter().filter_map(|condition| self.render(condition, table)).collect();
+        // DynamoDB rejects redundant parentheses.
         if parts.len() > 1 {
             parts.iter_mut().for_each(|part| *part = format!("({part})"));
         }

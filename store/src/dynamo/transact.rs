@@ -2,17 +2,18 @@
 
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
-    CancellationReason, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    CancellationReason, ConditionCheck, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    Update,
 };
 
 use super::expression::Expression;
 use super::{Dynamo, conflict, convert, failed, found, invalid};
 use crate::engine::{Op, StoreError, Transacted};
 use crate::table::Table;
-use crate::unique::unique;
+use crate::unique_name::unique;
 
 impl Dynamo {
-    /// The token makes the SDK's own retries, after an answer that was lost, the same transaction.
+    /// The client token makes the SDK's retries after a lost response idempotent.
     pub(super) async fn write_transaction(&self, ops: Vec<Op>) -> Result<Transacted, StoreError> {
         Op::check(&ops)?;
         let tables: Vec<&'static Table> = ops.iter().map(Op::table).collect();
@@ -39,7 +40,8 @@ impl Dynamo {
     fn transact_item(&self, op: Op) -> Result<TransactWriteItem, StoreError> {
         let (table, item) = (op.table(), TransactWriteItem::builder());
         let mut expression = Expression::default();
-        /// What every operation has: its table, and a condition whose refusal tells what is there.
+        /// Sets what every operation has: its table, and a condition that returns the current item on
+        /// failure.
         macro_rules! conditioned {
             ($builder:expr, $condition:expr) => {
                 $builder
@@ -60,33 +62,51 @@ impl Dynamo {
             Op::Update(_, key, edits, condition) => {
                 let edits = expression.edits(&edits);
                 let condition = expression.render(&condition, table);
-                let update = Update::builder().set_key(Some(convert::key(table, &key))).set_update_expression(edits);
+                let update =
+                    Update::builder().set_key(Some(convert::key(table, &key))).set_update_expression(edits);
                 item.update(conditioned!(update, condition))
             }
             Op::Delete(_, key, condition) => {
                 let condition = expression.render(&condition, table);
-                item.delete(conditioned!(Delete::builder().set_key(Some(convert::key(table, &key))), condition))
+                item.delete(conditioned!(
+                    Delete::builder().set_key(Some(convert::key(table, &key))),
+                    condition
+                ))
             }
             Op::Check(_, key, condition) => {
-                // DynamoDB wants something to check.
-                let condition = expression.render(&condition, table).unwrap_or_else(|| expression.always(table));
-                item.condition_check(conditioned!(ConditionCheck::builder().set_key(Some(convert::key(table, &key))), Some(condition)))
+                // DynamoDB requires a condition here.
+                let condition =
+                    expression.render(&condition, table).unwrap_or_else(|| expression.always(table));
+                item.condition_check(conditioned!(
+                    ConditionCheck::builder().set_key(Some(convert::key(table, &key))),
+                    Some(condition)
+                ))
             }
         }
         .build())
     }
 }
 
-/// The first reason there is. What comes after it does not matter: an operation without a reason could have been done, so whatever comes first is
-/// what a caller who did one after the other would have met.
+/// Maps the first cancellation reason. Later ones do not matter: an operation without a reason could have
+/// succeeded, so the first reason is the one that sequential execution would have met.
 fn cancellation(tables: &[&'static Table], reasons: &[CancellationReason]) -> Result<Transacted, StoreError> {
     for (place, (reason, table)) in reasons.iter().zip(tables).enumerate() {
-        let text = || format!("{} transaction, operation {place}: {}", table.name, reason.message().unwrap_or("no message"));
+        let text = || {
+            format!(
+                "{} transaction, operation {place}: {}",
+                table.name,
+                reason.message().unwrap_or("no message")
+            )
+        };
         match reason.code() {
             None | Some("None") => {}
-            Some("ConditionalCheckFailed") => return Ok(Transacted::Refused { place, there: found(reason.item.clone())? }),
+            Some("ConditionalCheckFailed") => {
+                return Ok(Transacted::Refused { place, there: found(reason.item.clone())? });
+            }
             Some("TransactionConflict") => return Err(conflict(table, text())),
-            Some("ProvisionedThroughputExceeded" | "ThrottlingError") => return Err(StoreError::Throttled(text())),
+            Some("ProvisionedThroughputExceeded" | "ThrottlingError") => {
+                return Err(StoreError::Throttled(text()));
+            }
             Some(code) => return Err(StoreError::Invalid(format!("{}: {code}", text()))),
         }
     }
@@ -99,7 +119,10 @@ mod tests {
     use crate::table::{HISTORY, LOCKS};
 
     fn told(codes: &[&str]) -> Result<Transacted, StoreError> {
-        let reasons: Vec<_> = codes.iter().map(|code| CancellationReason::builder().code(*code).message("why").build()).collect();
+        let reasons: Vec<_> = codes
+            .iter()
+            .map(|code| CancellationReason::builder().code(*code).message("why").build())
+            .collect();
         cancellation(&[&LOCKS, &HISTORY], &reasons)
     }
 
@@ -109,10 +132,26 @@ mod tests {
         assert_eq!(told(&["ConditionalCheckFailed", "TransactionConflict"]), refused(0));
         assert_eq!(told(&["None", "ConditionalCheckFailed"]), refused(1));
         for (codes, transient, text) in [
-            (["TransactionConflict", "ConditionalCheckFailed"], true, "in conflict: locks transaction, operation 0: why"),
-            (["None", "ThrottlingError"], true, "throttled: billing-activity-history transaction, operation 1: why"),
-            (["ProvisionedThroughputExceeded", "None"], true, "throttled: locks transaction, operation 0: why"),
-            (["ValidationError", "None"], false, "invalid: locks transaction, operation 0: why: ValidationError"),
+            (
+                ["TransactionConflict", "ConditionalCheckFailed"],
+                true,
+                "in conflict: locks transaction, operation 0: why",
+            ),
+            (
+                ["None", "ThrottlingError"],
+                true,
+                "throttled: billing-activity-history transaction, operation 1: why",
+            ),
+            (
+                ["ProvisionedThroughputExceeded", "None"],
+                true,
+                "throttled: locks transaction, operation 0: why",
+            ),
+            (
+                ["ValidationError", "None"],
+                false,
+                "invalid: locks transaction, operation 0: why: ValidationError",
+            ),
             (["None", "None"], true, "unavailable: a transaction was cancelled without a reason"),
         ] {
             let error = told(&codes).unwrap_err();

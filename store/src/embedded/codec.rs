@@ -1,60 +1,61 @@
 //! Rows as bytes.
 //!
-//! Written by hand for two things that serde formats do not give together: attribute names that every row repeats become one byte, and one
-//! attribute can be read out of a row without decoding the rest, which is how conditions are checked in the writer's inner loop.
+//! Hand-written for two properties that serde formats do not combine: attribute names that every row repeats
+//! take one byte, and one attribute can be read without decoding the rest, which is how the writer's inner
+//! loop checks conditions.
 
 use dues_events::item::Name;
-use dues_events::{Item, Value, attr};
+use dues_events::{Item, Value, attributes};
 
-/// Names that become one byte. The position is the code, and is on disk: append only.
+/// Names encoded as one byte. The position is the code, and is on disk: append only.
 const NAMES: [&str; 44] = [
-    attr::USER_ID,
-    attr::BILLING_DATE,
-    attr::SUBSCRIPTION_ID,
-    attr::BILLING_AMOUNT,
-    attr::BILLING_STATUS,
-    attr::BILLING_PERIOD,
-    attr::TRANSACTION_ID,
-    attr::USIO_ERROR,
-    attr::INITIAL_RUN_DATE,
-    attr::COMPLETION_DATE,
-    attr::LAST_RUN_DATE,
-    attr::CREATED_DATE,
-    attr::PROCESS,
-    attr::UPDATED_EVENT,
-    attr::TERM,
-    attr::RECEIPT_ACCOUNT_MASK,
-    attr::RECEIPT_TIER_NAME,
-    attr::RECEIPT_PAYMENT_TYPE,
-    attr::BILLING_WEEK,
-    attr::PAUSE_DURATION_MONTHS,
-    attr::IS_PENDING_DOWNGRADE,
-    attr::VERSION,
-    attr::APPLIED,
-    attr::ANCHOR_DATE,
-    attr::MEMBER_SINCE,
-    attr::PROVIDER,
-    attr::ATTEMPTS,
-    attr::EARLIER_TRANSACTION_IDS,
-    attr::NEXT_SUBSCRIPTION_ID,
-    attr::CANCEL_AT,
-    attr::PENDING_TIER_NAME,
-    attr::PENDING_AMOUNT,
-    attr::COLLECTION_BAR,
-    attr::SUPERSEDED_BY,
-    attr::EVENT_ID,
-    attr::SOURCE,
-    attr::PREVIOUS_VERSION,
-    attr::OUTCOME,
-    attr::STAMP,
-    attr::MOVED_TO,
+    attributes::USER_ID,
+    attributes::BILLING_DATE,
+    attributes::SUBSCRIPTION_ID,
+    attributes::BILLING_AMOUNT,
+    attributes::BILLING_STATUS,
+    attributes::BILLING_PERIOD,
+    attributes::TRANSACTION_ID,
+    attributes::USIO_ERROR,
+    attributes::INITIAL_RUN_DATE,
+    attributes::COMPLETION_DATE,
+    attributes::LAST_RUN_DATE,
+    attributes::CREATED_DATE,
+    attributes::PROCESS,
+    attributes::UPDATED_EVENT,
+    attributes::TERM,
+    attributes::RECEIPT_ACCOUNT_MASK,
+    attributes::RECEIPT_TIER_NAME,
+    attributes::RECEIPT_PAYMENT_TYPE,
+    attributes::BILLING_WEEK,
+    attributes::PAUSE_DURATION_MONTHS,
+    attributes::IS_PENDING_DOWNGRADE,
+    attributes::VERSION,
+    attributes::APPLIED,
+    attributes::ANCHOR_DATE,
+    attributes::MEMBER_SINCE,
+    attributes::PROVIDER,
+    attributes::ATTEMPTS,
+    attributes::EARLIER_TRANSACTION_IDS,
+    attributes::NEXT_SUBSCRIPTION_ID,
+    attributes::CANCEL_AT,
+    attributes::PENDING_TIER_NAME,
+    attributes::PENDING_AMOUNT,
+    attributes::COLLECTION_BAR,
+    attributes::SUPERSEDED_BY,
+    attributes::EVENT_ID,
+    attributes::SOURCE,
+    attributes::PREVIOUS_VERSION,
+    attributes::OUTCOME,
+    attributes::TOKEN,
+    attributes::MOVED_TO,
     "data_amount",
     "data_payment_id",
     "data_processor",
     "stream",
 ];
 
-/// The code of a name that is spelled out.
+/// Code that precedes a name written in full.
 const SPELLED: u8 = 255;
 
 const TEXT: u8 = 0;
@@ -69,12 +70,12 @@ const TEXTS: u8 = 8;
 const NUMBERS: u8 = 9;
 const BYTES_SET: u8 = 10;
 
-/// A row that is not what [`encode`] made.
+/// The bytes are not the output of [`encode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stored row is damaged")]
 pub(crate) struct Damaged;
 
-/// Encodes an item, without the attributes that stand in columns of their own.
+/// Encodes an item, without the attributes that have columns of their own.
 pub(crate) fn encode(item: &Item, without: [Option<&str>; 2]) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     for (name, value) in item {
@@ -88,7 +89,7 @@ pub(crate) fn encode(item: &Item, without: [Option<&str>; 2]) -> Vec<u8> {
 /// Decodes an item.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Item, Damaged> {
     let mut reader = Reader(bytes);
-    // A billing record has about thirty, and so has its history; two more stand in columns.
+    // A billing record has about thirty attributes, and so has its history; two more are columns.
     let mut item = Item::with_capacity(bytes.len().div_ceil(16).min(36));
     while !reader.0.is_empty() {
         let (name, value) = reader.attribute()?;
@@ -97,7 +98,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Item, Damaged> {
     Ok(item)
 }
 
-/// Reads one attribute, passing over the others.
+/// Reads one attribute, skipping the others.
 pub(crate) fn find(bytes: &[u8], wanted: &str) -> Result<Option<Value>, Damaged> {
     let mut reader = Reader(bytes);
     while !reader.0.is_empty() {
@@ -203,7 +204,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Damaged)
     }
 
-    /// A known name, or one that was spelled out.
+    /// A known name (`Ok`), or one written in full (`Err`).
     fn name(&mut self) -> Result<Result<&'static str, &'a str>, Damaged> {
         match self.byte()? {
             SPELLED => self.text().map(Err),
@@ -301,7 +302,7 @@ mod tests {
         }
     }
 
-    /// The codes are on disk: a name may be added at the end, never moved.
+    /// The codes are on disk: a name may be appended, never moved.
     #[test]
     fn codes_stay_where_they_are() {
         assert_eq!(

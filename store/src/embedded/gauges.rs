@@ -1,4 +1,4 @@
-//! How far behind things are: what a server tells of itself, and by which it refuses more.
+//! Backlog gauges: a server reports them, and sheds load by them.
 
 use rusqlite::{OptionalExtension as _, params};
 use tokio::sync::mpsc::Sender;
@@ -8,45 +8,42 @@ use crate::engine::StoreError;
 use crate::parked::PARTS;
 use crate::table::PARKED;
 
-/// What a consumer of a stream has still to read.
+/// What a consumer of a stream has yet to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// How many records, counted up to a limit.
+    /// Number of records, counted up to a limit.
     pub records: u64,
-    /// When the first of them came, in milliseconds of the Unix epoch.
+    /// When the first of them arrived, in milliseconds of the Unix epoch.
     pub since_millis: Option<i64>,
 }
 
 impl Embedded {
-    /// How many writes may wait for the writer.
+    /// Capacity of each of the writer's queues.
     pub const MOST_WAITING: usize = WAITING;
 
-    /// How many writes wait for the writer.
+    /// Number of writes that wait for the writer.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let waiting = |jobs: &Sender<Job>| jobs.max_capacity() - jobs.capacity();
         self.shared.jobs.as_ref().map_or(0, |doors| waiting(&doors.usual) + waiting(&doors.urgent))
     }
 
-    /// What a consumer of a stream has still to read; counting ends at `most`.
-    ///
-    /// # Errors
-    /// When it could not be read.
+    /// What a consumer of a stream has yet to read; counting stops at `most`.
     pub fn backlog(&self, consumer: &str, stream: &str, most: u64) -> Result<Backlog, StoreError> {
         let after = self.checkpoint(consumer, stream)?;
         self.read(|db| {
             let first = "SELECT at FROM stream_records WHERE stream = ? AND seq > ? ORDER BY seq LIMIT 1";
-            let since_millis = db.prepare_cached(first)?.query_row(params![stream, after], |row| row.get(0)).optional()?;
-            let count = "SELECT count(*) FROM (SELECT 1 FROM stream_records WHERE stream = ? AND seq > ? LIMIT ?)";
-            let records = db.prepare_cached(count)?.query_row(params![stream, after, most], |row| row.get(0))?;
+            let since_millis =
+                db.prepare_cached(first)?.query_row(params![stream, after], |row| row.get(0)).optional()?;
+            let count =
+                "SELECT count(*) FROM (SELECT 1 FROM stream_records WHERE stream = ? AND seq > ? LIMIT ?)";
+            let records =
+                db.prepare_cached(count)?.query_row(params![stream, after, most], |row| row.get(0))?;
             Ok(Backlog { records, since_millis })
         })
     }
 
-    /// How many records of each stream are parked.
-    ///
-    /// # Errors
-    /// When they could not be counted.
+    /// The number of parked records of each stream.
     pub fn parked_by_stream(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let sql = format!("SELECT pk, count(*) FROM {} GROUP BY pk ORDER BY pk", schema::quoted(PARKED.name));
         let mut sizes: Vec<(String, u64)> = self.read(|db| {

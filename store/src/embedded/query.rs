@@ -1,4 +1,4 @@
-//! What a query is in SQL, and the pages that it gives.
+//! Translates queries to SQL and reads their pages.
 
 use dues_events::{Item, Value};
 use rusqlite::types::Value as Sql;
@@ -7,16 +7,16 @@ use rusqlite::{Connection, params_from_iter};
 use super::row::IndexKey;
 use super::writer::Fault;
 use super::{codec, row, schema};
-use crate::engine::{Condition, Cursor, Key, Page, Query, Sorted, StoreError};
+use crate::engine::{Condition, Cursor, Key, Order, Page, Query, Sorted, StoreError};
 use crate::table::Table;
 
-/// How many items a page has when its query sets no limit, as DynamoDB's megabyte would.
+/// Page size of a query without a limit; stands in for DynamoDB's 1 MB.
 const PAGE: u32 = 1000;
-/// Where an index page goes on.
+/// Cursor attributes of an index page: the row id and the sort key where it ended.
 const ROW: &str = "row";
 const SORT: &str = "sort";
 
-/// An item by its key.
+/// Reads an item by its key.
 pub(super) fn get(db: &Connection, table: &'static Table, key: &Key) -> Result<Option<Item>, Fault> {
     let sk = key.sort.as_deref().unwrap_or_default();
     let sql = format!("SELECT item FROM {} WHERE pk = ? AND sk = ?", schema::quoted(table.name));
@@ -27,13 +27,20 @@ pub(super) fn get(db: &Connection, table: &'static Table, key: &Key) -> Result<O
     row::item(table, &key.partition, sk, bytes).map(Some).map_err(Fault::Own)
 }
 
-/// These columns of a page of a table. One more row than asked for tells whether there is a next page.
-pub(super) fn scan_sql(table: &Table, columns: &str, start: Option<Cursor>, limit: u32) -> (String, Vec<Sql>) {
+/// SQL that selects these columns of a page of a table. Reads one row more than requested, to see whether
+/// there is a next page.
+pub(super) fn scan_sql(
+    table: &Table,
+    columns: &str,
+    start: Option<Cursor>,
+    limit: u32,
+) -> (String, Vec<Sql>) {
     let text = |place: &Item, name: &str| Sql::Text(place.text(name).unwrap_or_default().to_owned());
     let (after, values) = match start {
-        Some(Cursor(start)) => {
-            ("WHERE (pk, sk) > (?, ?)", [table.partition, table.sort.unwrap_or_default()].map(|name| text(&start, name)).to_vec())
-        }
+        Some(Cursor(start)) => (
+            "WHERE (pk, sk) > (?, ?)",
+            [table.partition, table.sort.unwrap_or_default()].map(|name| text(&start, name)).to_vec(),
+        ),
         None => ("", Vec::new()),
     };
     let name = schema::quoted(table.name);
@@ -49,7 +56,7 @@ pub(super) fn run_query(db: &Connection, query: &Query) -> Result<Page, Fault> {
 }
 
 fn partition_sql(query: &Query) -> (String, Vec<Sql>, u32) {
-    let (than, order) = if query.forward { (">", "") } else { ("<", " DESC") };
+    let (than, order) = direction(query.order);
     let mut values = vec![Sql::Text(query.partition.clone())];
     let mut after = String::new();
     if let (Some(Cursor(start)), Some(sort)) = (&query.start, query.table.sort) {
@@ -60,16 +67,37 @@ fn partition_sql(query: &Query) -> (String, Vec<Sql>, u32) {
     range(&query.sorted, "sk", text, &mut after, &mut values);
     let limit = query.limit.unwrap_or(PAGE);
     let name = schema::quoted(query.table.name);
-    // One more than asked for tells whether there is a next page.
-    (format!("SELECT id, pk, sk, item FROM {name} WHERE pk = ?{after} ORDER BY sk{order} LIMIT {}", u64::from(limit) + 1), values, limit)
+    // One row more than requested shows whether there is a next page.
+    (
+        format!(
+            "SELECT id, pk, sk, item FROM {name} WHERE pk = ?{after} ORDER BY sk{order} LIMIT {}",
+            u64::from(limit) + 1
+        ),
+        values,
+        limit,
+    )
 }
 
-/// What a query's sort keys add to its SQL.
-fn range(sorted: &Sorted, column: &str, key: impl Fn(&Value) -> Sql, sql: &mut String, values: &mut Vec<Sql>) {
+/// The comparison with the cursor, and the suffix of ORDER BY.
+fn direction(order: Order) -> (&'static str, &'static str) {
+    match order {
+        Order::Ascending => (">", ""),
+        Order::Descending => ("<", " DESC"),
+    }
+}
+
+/// Adds the range of sort keys to the SQL.
+fn range(
+    sorted: &Sorted,
+    column: &str,
+    key: impl Fn(&Value) -> Sql,
+    sql: &mut String,
+    values: &mut Vec<Sql>,
+) {
     match sorted {
         Sorted::All => {}
         Sorted::Prefix(prefix) => {
-            // Nothing that starts like that is beyond the last character that there is.
+            // The upper bound: no other key with the prefix sorts after the prefix plus the last character.
             sql.push_str(&format!(" AND {column} >= ? AND {column} < ?"));
             values.extend([prefix.clone(), format!("{prefix}{}", char::MAX)].map(Sql::Text));
         }
@@ -80,10 +108,13 @@ fn range(sorted: &Sorted, column: &str, key: impl Fn(&Value) -> Sql, sql: &mut S
     }
 }
 
-/// Items of an index partition come in the order of its sort key, then in the order in which they were first written.
+/// SQL of an index query: ordered by sort key, then in the order in which the items were first written.
 fn index_sql(query: &Query, name: &str) -> Result<(String, Vec<Sql>, u32), StoreError> {
-    let (n, index) = query.table.index(name).ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?;
-    let (than, order) = if query.forward { (">", "") } else { ("<", " DESC") };
+    let (n, index) = query
+        .table
+        .index(name)
+        .ok_or_else(|| StoreError::Invalid(format!("{}: no index {name}", query.table.name)))?;
+    let (than, order) = direction(query.order);
     let mut values = vec![sql_key(&IndexKey::of(&query.partition))];
     let mut after = String::new();
     if let Some(Cursor(start)) = &query.start {
@@ -101,11 +132,24 @@ fn index_sql(query: &Query, name: &str) -> Result<(String, Vec<Sql>, u32), Store
     if index.sort.is_some() {
         by = format!("s{n}{order}, {by}");
         after.push_str(&format!(" AND s{n} IS NOT NULL"));
-        range(&query.sorted, &format!("s{n}"), |value| sql_key(&IndexKey::sort(index, Some(value))), &mut after, &mut values);
+        range(
+            &query.sorted,
+            &format!("s{n}"),
+            |value| sql_key(&IndexKey::sort(index, Some(value))),
+            &mut after,
+            &mut values,
+        );
     }
     let limit = query.limit.unwrap_or(PAGE);
     let table = schema::quoted(query.table.name);
-    Ok((format!("SELECT id, pk, sk, item FROM {table} WHERE p{n} = ?{after} ORDER BY {by} LIMIT {}", u64::from(limit) + 1), values, limit))
+    Ok((
+        format!(
+            "SELECT id, pk, sk, item FROM {table} WHERE p{n} = ?{after} ORDER BY {by} LIMIT {}",
+            u64::from(limit) + 1
+        ),
+        values,
+        limit,
+    ))
 }
 
 fn sql_key(key: &IndexKey) -> Sql {

@@ -1,4 +1,4 @@
-//! A row on its way into a table: encoded by the caller, so that the one writer thread has less to do.
+//! A row to be written: encoded by the caller, so that the single writer thread has less to do.
 
 use dues_events::{Item, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -20,7 +20,8 @@ pub(crate) struct Row {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A value of an index's key column. A partition that is a UUID takes 16 bytes instead of 36; sort keys keep their order.
+/// A value of an index's key column. A UUID partition key takes 16 bytes instead of 36; sort keys keep their
+/// order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexKey {
     None,
@@ -32,13 +33,15 @@ pub(crate) enum IndexKey {
 impl IndexKey {
     pub(crate) fn of(text: &str) -> Self {
         match Uuid::try_parse(text) {
-            // Only the usual spelling is packed: two spellings of a UUID are two keys.
-            Ok(id) if id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => Self::Uuid(id.into_bytes()),
+            // Only the canonical spelling is packed: two spellings of a UUID are two keys.
+            Ok(id) if id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => {
+                Self::Uuid(id.into_bytes())
+            }
             Ok(_) | Err(_) => Self::Text(text.to_owned()),
         }
     }
 
-    /// A sort key: a text or a whole number, as the index says; nothing when it is something else.
+    /// A sort key: text or integer, as the index declares; `None` for any other type.
     pub(crate) fn sort(index: &Index, value: Option<&Value>) -> Self {
         match value {
             Some(Value::S(text)) if !index.numeric => Self::Text(text.clone()),
@@ -47,7 +50,7 @@ impl IndexKey {
         }
     }
 
-    /// Partition and sort key of an index, as whoever finds an item's attributes tells them.
+    /// Partition and sort key of an index, from an item's attribute values.
     fn pair(index: &Index, partition: Option<&Value>, sort: Option<&Value>) -> [Self; 2] {
         [partition.and_then(Value::as_text).map_or(Self::None, Self::of), Self::sort(index, sort)]
     }
@@ -68,17 +71,19 @@ impl Row {
     pub(crate) fn new(table: &'static Table, item: &Item) -> Result<Self, StoreError> {
         let key = Key::of(table, item)?;
         let bytes = codec::encode(item, [Some(table.partition), table.sort]);
-        let keys = |index: &Index| IndexKey::pair(index, item.get(index.partition), index.sort.and_then(|sort| item.get(sort)));
+        let keys = |index: &Index| {
+            IndexKey::pair(index, item.get(index.partition), index.sort.and_then(|sort| item.get(sort)))
+        };
         let index_keys = table.indexes.iter().flat_map(keys).collect();
         Ok(Self { table, pk: key.partition, sk: key.sort.unwrap_or_default(), index_keys, bytes })
     }
 
-    /// Which indexes have to change, as a bit mask, when this row replaces one with these bytes.
+    /// A bit mask of the indexes that change when this row replaces one with these bytes.
     pub(crate) fn changed_indexes(&self, old: &[u8]) -> Result<usize, codec::Damaged> {
         let mut mask = 0;
         for (n, (index, new)) in self.table.indexes.iter().zip(self.index_keys.chunks(2)).enumerate() {
             let find = |name: &str| match name {
-                // The table's own keys are not in the bytes, and are the same in both.
+                // The table's own keys are not in the bytes, and are equal in both rows.
                 _ if name == self.table.partition => Ok(Some(Value::text(self.pk.as_str()))),
                 _ if Some(name) == self.table.sort => Ok(Some(Value::text(self.sk.as_str()))),
                 _ => codec::find(old, name),
@@ -92,13 +97,14 @@ impl Row {
     }
 }
 
-/// Changes an item as the edits say.
+/// Applies the edits to an item.
 pub(crate) fn edit(item: &mut Item, edits: Vec<Edit>) -> Result<(), StoreError> {
     for edit in edits {
         match edit {
             Edit::Set(name, value) => item.set(name, value),
             Edit::Add(name, number) => {
-                let sum = sum(item.get(name), number).ok_or_else(|| StoreError::Invalid(format!("{number} cannot be added to {name}")))?;
+                let sum = sum(item.get(name), number)
+                    .ok_or_else(|| StoreError::Invalid(format!("{number} cannot be added to {name}")))?;
                 item.set(name, sum);
             }
             Edit::Remove(name) => drop(item.remove(name)),
@@ -107,7 +113,7 @@ pub(crate) fn edit(item: &mut Item, edits: Vec<Edit>) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The sum as DynamoDB writes it, without zeros at the end.
+/// The sum as DynamoDB writes it, without trailing zeros.
 fn sum(there: Option<&Value>, number: i64) -> Option<Value> {
     let there = match there {
         None => Decimal::ZERO,
@@ -117,9 +123,10 @@ fn sum(there: Option<&Value>, number: i64) -> Option<Value> {
     Some(Value::N(there.checked_add(number.into())?.normalize().to_string()))
 }
 
-/// Puts the keys back that stand in columns.
+/// Decodes an item and adds the keys from their columns.
 pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<Item, StoreError> {
-    let mut item = codec::decode(bytes).map_err(|e| StoreError::Invalid(format!("{} {pk}/{sk}: {e}", table.name)))?;
+    let mut item =
+        codec::decode(bytes).map_err(|e| StoreError::Invalid(format!("{} {pk}/{sk}: {e}", table.name)))?;
     item.set_text(table.partition, pk);
     if let Some(sort) = table.sort {
         item.set_text(sort, sk);
@@ -127,8 +134,15 @@ pub(crate) fn item(table: &Table, pk: &str, sk: &str, bytes: &[u8]) -> Result<It
     Ok(item)
 }
 
-/// Whether a condition holds for the row that is there, or a filter lets it through. Only what they name is decoded; the keys stand in columns.
-pub(crate) fn holds(condition: &Condition, table: &Table, pk: &str, sk: &str, row: Option<&[u8]>) -> Result<bool, codec::Damaged> {
+/// Whether a condition or filter holds for the current row. Decodes only the attributes that it names; the
+/// keys are in columns.
+pub(crate) fn holds(
+    condition: &Condition,
+    table: &Table,
+    pk: &str,
+    sk: &str,
+    row: Option<&[u8]>,
+) -> Result<bool, codec::Damaged> {
     let Some(bytes) = row else { return check(condition, None) };
     check(
         condition,
@@ -140,7 +154,7 @@ pub(crate) fn holds(condition: &Condition, table: &Table, pk: &str, sk: &str, ro
     )
 }
 
-/// Finds an attribute of the row that is there.
+/// Looks up an attribute of the current row.
 type Find<'a> = &'a dyn Fn(&str) -> Result<Option<Value>, codec::Damaged>;
 
 fn check(condition: &Condition, row: Option<Find<'_>>) -> Result<bool, codec::Damaged> {
@@ -150,7 +164,9 @@ fn check(condition: &Condition, row: Option<Find<'_>>) -> Result<bool, codec::Da
         Condition::Always => true,
         Condition::NoItem => row.is_none(),
         Condition::Missing(name) => find(name)?.is_none(),
-        Condition::Equals(name, wanted @ (Value::S(_) | Value::N(_))) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_eq),
+        Condition::Equals(name, wanted @ (Value::S(_) | Value::N(_))) => {
+            compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_eq)
+        }
         Condition::Equals(name, wanted) => find(name)?.as_ref() == Some(wanted),
         Condition::Less(name, wanted) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_lt),
         Condition::AtLeast(name, wanted) => compare(name, wanted)?.is_some_and(std::cmp::Ordering::is_ge),
@@ -173,7 +189,7 @@ fn check(condition: &Condition, row: Option<Find<'_>>) -> Result<bool, codec::Da
     })
 }
 
-/// DynamoDB's order: texts by bytes, numbers by value, nothing across types.
+/// DynamoDB's order: strings by bytes, numbers by value; values of different types do not compare.
 fn order(there: &Value, wanted: &Value) -> Option<std::cmp::Ordering> {
     match (there, wanted) {
         (Value::S(a), Value::S(b)) => Some(a.as_bytes().cmp(b.as_bytes())),

@@ -1,13 +1,13 @@
-//! The SQL of the embedded engine, made from the table definitions.
+//! The SQL of the embedded engine, generated from the table definitions.
 
 use crate::table::{self, Table};
 
-/// What the file says it is; a later format gets another number and a migration.
+/// The file format (`user_version`); a later format gets another number and a migration.
 pub(crate) const FORMAT: i64 = 1;
-/// "dues" in ASCII: tells our files from other SQLite files.
+/// "dues" in ASCII (`application_id`): distinguishes our files from other SQLite files.
 pub(crate) const APPLICATION: i64 = 0x6475_6573;
 
-/// Everything that a new file needs.
+/// The statements that create a new file's schema.
 pub(crate) fn create() -> String {
     let mut sql = String::from(
         "CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
@@ -24,8 +24,11 @@ pub(crate) fn create() -> String {
             quoted(&format!("{}/key", table.name)),
         );
         for (n, index) in table.indexes.iter().enumerate() {
-            let (sort, sorted) =
-                if index.sort.is_some() { (format!(", s{n}"), format!(" AND s{n} IS NOT NULL")) } else { (String::new(), String::new()) };
+            let (sort, sorted) = if index.sort.is_some() {
+                (format!(", s{n}"), format!(" AND s{n} IS NOT NULL"))
+            } else {
+                (String::new(), String::new())
+            };
             // An item without the index's key is not in the index.
             sql += &format!(
                 "CREATE INDEX IF NOT EXISTS {} ON {} (p{n}{sort}) WHERE p{n} IS NOT NULL{sorted};\n",
@@ -37,7 +40,8 @@ pub(crate) fn create() -> String {
     sql
 }
 
-/// How many tables a whole file has: ours, the change log, the streams, the checkpoints, and SQLite's own counter.
+/// The number of tables in a complete file: ours, the change log, the streams, the checkpoints, and SQLite's
+/// own counter.
 pub(crate) fn tables() -> usize {
     table::EMBEDDED.len() + 4
 }
@@ -45,14 +49,15 @@ pub(crate) fn tables() -> usize {
 /// The statements of one table.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    /// (pk, sk) → id, item.
+    /// Parameters (pk, sk); returns id, item.
     pub(crate) find: String,
-    /// pk, sk, p0, s0 …, item.
+    /// Parameters pk, sk, p0, s0 …, item.
     pub(crate) insert: String,
-    /// For each set of indexes whose keys change (as a bit mask): their p, s …, then item, id. SQLite rewrites the entries of every index that
-    /// an UPDATE names, changed or not; so it names only those that changed.
+    /// One statement for each set of indexes with changed keys (a bit mask). Parameters: their p, s …, then
+    /// item, id. SQLite rewrites the entries of every index that an UPDATE names, changed or not, so each
+    /// statement names only those that changed.
     pub(crate) update: Vec<String>,
-    /// id.
+    /// Parameter id.
     pub(crate) delete: String,
 }
 
@@ -63,12 +68,17 @@ impl Statements {
         let columns: String = (0..count).map(|n| format!(", p{n}, s{n}")).collect();
         let places = ", ?".repeat(count * 2);
         let update = |mask: usize| {
-            let sets: String = (0..count).filter(|n| mask & (1 << n) != 0).map(|n| format!("p{n} = ?, s{n} = ?, ")).collect();
+            let sets: String = (0..count)
+                .filter(|n| mask & (1 << n) != 0)
+                .map(|n| format!("p{n} = ?, s{n} = ?, "))
+                .collect();
             format!("UPDATE {name} SET {sets}item = ? WHERE id = ?")
         };
         Self {
             find: format!("SELECT id, item FROM {name} WHERE pk = ? AND sk = ?"),
-            insert: format!("INSERT INTO {name} (pk, sk{columns}, item) VALUES (?, ?{places}, ?) ON CONFLICT (pk, sk) DO NOTHING"),
+            insert: format!(
+                "INSERT INTO {name} (pk, sk{columns}, item) VALUES (?, ?{places}, ?) ON CONFLICT (pk, sk) DO NOTHING"
+            ),
             update: (0..1 << count).map(update).collect(),
             delete: format!("DELETE FROM {name} WHERE id = ?"),
         }

@@ -1,11 +1,12 @@
-//! Transactions within the writer's own: a savepoint, so that one that is refused leaves nothing, and the others of its group go on.
+//! Transactions within the writer's own: each runs in a savepoint, so that a refused one leaves no trace and
+//! the others of its group proceed.
 
 use super::row::{Row, holds};
 use super::writer::{Fault, Writer, refused};
 use crate::engine::{Condition, Edit, Key, Op, StoreError, Transacted, Updated, Written};
 use crate::table::Table;
 
-/// An operation, encoded by the caller as far as that can be done without the row that is there.
+/// An operation, encoded by the caller as far as possible without the current row.
 #[derive(Debug)]
 pub(crate) enum Step {
     Put(Row, Condition),
@@ -26,14 +27,15 @@ impl Step {
 }
 
 impl Writer {
-    /// Takes the steps one after the other. No item is named twice, so each condition sees what was there before the first.
+    /// Runs the steps in order. No item is named twice, so each condition sees the state before the first
+    /// step.
     pub(crate) fn transact(&self, steps: Vec<Step>) -> Result<Transacted, Fault> {
         self.execute("SAVEPOINT steps")?;
         let result = self.take_steps(steps);
         match &result {
             Ok(Transacted::Done) => {}
             Ok(Transacted::Refused { .. }) | Err(Fault::Own(_)) => self.execute("ROLLBACK TO steps")?,
-            // The writer's own transaction fails with it, and may have ended already.
+            // The writer's own transaction fails too, and may have ended already.
             Err(Fault::Database(_)) => return result,
         }
         self.execute("RELEASE steps")?;
@@ -52,10 +54,12 @@ impl Writer {
     fn take_step(&self, step: Step) -> Result<Written, Fault> {
         match step {
             Step::Put(row, condition) => self.put(&row, &condition),
-            Step::Update(table, key, edits, condition) => self.update(table, &key, edits, &condition).map(|updated| match updated {
-                Updated::Done(_) => Written::Done,
-                Updated::Refused(there) => Written::Refused(there),
-            }),
+            Step::Update(table, key, edits, condition) => {
+                self.update(table, &key, edits, &condition).map(|updated| match updated {
+                    Updated::Done(_) => Written::Done,
+                    Updated::Refused(there) => Written::Refused(there),
+                })
+            }
             Step::Delete(table, key, condition) => self.delete(table, &key, &condition),
             Step::Check(table, key, condition) => self.check(table, &key, &condition),
         }
@@ -65,6 +69,10 @@ impl Writer {
         let sk = key.sort.as_deref().unwrap_or_default();
         let there = self.find(table, &key.partition, sk)?;
         let there = there.as_ref().map(|(_, bytes)| bytes.as_slice());
-        if holds(condition, table, &key.partition, sk, there)? { Ok(Written::Done) } else { refused(table, key, there) }
+        if holds(condition, table, &key.partition, sk, there)? {
+            Ok(Written::Done)
+        } else {
+            refused(table, key, there)
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The one writer. Everything that waits when a transaction starts goes into it together, so that one fsync serves them all: callers await
-//! their own write, and throughput comes from how many of them there are.
+//! The writer thread. All jobs that wait when a transaction starts are committed in it together, so that
+//! they share one fsync: callers await their own write, and throughput grows with their number.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
@@ -14,28 +14,28 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::engine::{Condition, Edit, Key, StoreError, Updated, Written};
 use crate::table::{self, Table};
 
-/// How many operations one transaction takes at the most.
+/// Maximum number of jobs in a transaction.
 const GROUP: usize = 4096;
-/// How long no new operation has to come before a group is closed.
+/// How long the queue must stay empty before a group is closed.
 const LULL: Duration = Duration::from_micros(200);
-/// How long a transaction that others wait for goes on at the least: so long that its fsync is worth it.
+/// Minimum duration of a transaction that urgent jobs wait for: long enough to be worth its fsync.
 const SHORTEST: Duration = Duration::from_millis(2);
 
-/// Something for the writer to do. It does its work inside the transaction and leaves an answer, which is given once the transaction is durable,
-/// or told why it is not.
+/// A job for the writer. It runs inside the transaction and returns a callback, which is called with the
+/// outcome once the transaction is durable or has failed.
 pub(crate) type Job = Box<dyn FnOnce(&Writer) -> (Result<(), rusqlite::Error>, Answer) + Send>;
 type Answer = Box<dyn FnOnce(Result<(), StoreError>)>;
 
-/// What went wrong with one job.
+/// Why a job failed.
 pub(crate) enum Fault {
-    /// Only this one: nothing was written for it, and the others go on.
+    /// The job alone fails: nothing was written for it, and the others proceed.
     Own(StoreError),
-    /// The database itself: the whole transaction fails.
+    /// The database failed: the whole transaction fails.
     Database(rusqlite::Error),
 }
 
 impl Fault {
-    /// The error as the seam tells it.
+    /// The error as the engine trait returns it.
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Own(error) => error,
@@ -56,7 +56,7 @@ impl From<Damaged> for Fault {
     }
 }
 
-/// A job, and where its answer will come. A job that is dropped unrun answers by closing the channel.
+/// A job, and the channel for its answer. A job that is dropped before it runs closes the channel.
 pub(crate) fn job<T: Send + 'static>(
     work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
@@ -70,7 +70,7 @@ pub(crate) fn job<T: Send + 'static>(
                 (Err(error), Err(told))
             }
         };
-        // Whoever asked may have gone; the write stands.
+        // The caller may be gone; the write is valid anyway.
         (result, Box::new(move |committed| drop(reply.send(committed.and(own)))))
     });
     (job, answer)
@@ -87,8 +87,9 @@ impl Writer {
         Self { db, statements: table::EMBEDDED.iter().map(|table| Statements::of(table)).collect() }
     }
 
-    /// Runs until every sender is gone. What is urgent goes first, and a transaction that it waits for is cut short: somebody is waiting for an
-    /// acknowledgement, while the rest are our own handlers, which have many writes under way.
+    /// Runs until every sender is dropped. Urgent jobs go first and cut the running transaction short: a
+    /// producer waits for their acknowledgement, while the other jobs come from our own handlers, which have
+    /// many writes in flight.
     pub(crate) fn run(self, mut jobs: mpsc::Receiver<Job>, mut urgent: mpsc::Receiver<Job>) {
         let mut group = VecDeque::with_capacity(GROUP);
         loop {
@@ -98,17 +99,18 @@ impl Writer {
             if group.is_empty() {
                 let Some(first) = jobs.blocking_recv() else { break };
                 group.push_back(first);
-                // It may be the sign that there is an urgent one.
+                // It may be the nudge that announces an urgent job.
                 continue;
             }
             gather(&mut group, &mut jobs);
             self.commit(&mut group, || !urgent.is_empty());
         }
-        // Leaves the file without a log to replay; a failure only means that the next open does it.
+        // Leaves no WAL to replay; if this fails, the next open replays it.
         let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
 
-    /// One transaction of as many of these as it takes. If it fails, nobody's write in it has happened, and everybody is told so.
+    /// Commits as many of these jobs as fit into one transaction. If it fails, none of its writes happened,
+    /// and every caller gets the error.
     fn commit(&self, jobs: &mut VecDeque<Job>, is_awaited: impl Fn() -> bool) {
         let mut answers = Vec::new();
         let begun = SystemClock.uptime();
@@ -125,7 +127,8 @@ impl Writer {
         });
         let committed = result.map_err(|error| {
             let _ = self.db.execute_batch("ROLLBACK");
-            // They would meet the same, and are answered by not being there.
+            // They would fail in the same way: dropping them closes their channels, which answers their
+            // callers.
             jobs.clear();
             store_error(&error)
         });
@@ -133,7 +136,7 @@ impl Writer {
     }
 
     pub(crate) fn put(&self, row: &Row, condition: &Condition) -> Result<Written, Fault> {
-        // The commonest write is a new history row: one statement when nothing is in its way.
+        // The most frequent write is a new history row: one statement if its key is free.
         if *condition == Condition::NoItem && self.create(row)? {
             return Ok(Written::Done);
         }
@@ -150,9 +153,11 @@ impl Writer {
         let id: i64 = there.get(0)?;
         let old = there.get_ref(1)?.as_blob().map_err(|_| Damaged)?;
         if !holds(condition, row.table, &row.pk, &row.sk, Some(old))? {
-            return Ok(Written::Refused(Some(Box::new(item(row.table, &row.pk, &row.sk, old).map_err(Fault::Own)?))));
+            return Ok(Written::Refused(Some(Box::new(
+                item(row.table, &row.pk, &row.sk, old).map_err(Fault::Own)?,
+            ))));
         }
-        // The log first: it takes the old image from the statement that is still open.
+        // Log first: the old image is borrowed from the statement that is still open.
         self.log(row.table, &row.pk, &row.sk, Some(old), Some(&row.bytes))?;
         let mask = row.changed_indexes(old)?;
         drop(found);
@@ -160,12 +165,19 @@ impl Writer {
         Ok(Written::Done)
     }
 
-    pub(crate) fn update(&self, table: &'static Table, key: &Key, edits: Vec<Edit>, condition: &Condition) -> Result<Updated, Fault> {
+    pub(crate) fn update(
+        &self,
+        table: &'static Table,
+        key: &Key,
+        edits: Vec<Edit>,
+        condition: &Condition,
+    ) -> Result<Updated, Fault> {
         let sk = key.sort.as_deref().unwrap_or_default();
         let there = self.find(table, &key.partition, sk)?;
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
-        // Without a row this is an item that has only its keys.
-        let mut image = Box::new(item(table, &key.partition, sk, old.unwrap_or_default()).map_err(Fault::Own)?);
+        // If there is no row, this is an item with only its keys.
+        let mut image =
+            Box::new(item(table, &key.partition, sk, old.unwrap_or_default()).map_err(Fault::Own)?);
         if !holds(condition, table, &key.partition, sk, old)? {
             return Ok(Updated::Refused(old.map(|_| image)));
         }
@@ -182,21 +194,30 @@ impl Writer {
         Ok(Updated::Done(image))
     }
 
-    /// Runs a statement that has neither parameters nor rows.
+    /// Runs a statement without parameters or rows.
     pub(super) fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.db.prepare_cached(sql)?.execute([]).map(drop)
     }
 
-    /// The row at a key: its id and its bytes.
-    pub(super) fn find(&self, table: &'static Table, pk: &str, sk: &str) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+    /// Finds a row by its key: its id and its bytes.
+    pub(super) fn find(
+        &self,
+        table: &'static Table,
+        pk: &str,
+        sk: &str,
+    ) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
         let sql = &self.statements(table).find;
-        self.db.prepare_cached(sql)?.query_row(params![pk, sk], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        self.db
+            .prepare_cached(sql)?
+            .query_row(params![pk, sk], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
     }
 
-    /// Writes a new row, unless its key is taken.
+    /// Inserts a new row; `false` if its key is taken.
     fn create(&self, row: &Row) -> rusqlite::Result<bool> {
         let keys = row.index_keys.iter().map(|key: &IndexKey| key as &dyn ToSql);
-        let values = [&row.pk as &dyn ToSql, &row.sk].into_iter().chain(keys).chain([&row.bytes as &dyn ToSql]);
+        let values =
+            [&row.pk as &dyn ToSql, &row.sk].into_iter().chain(keys).chain([&row.bytes as &dyn ToSql]);
         let sql = &self.statements(row.table).insert;
         let created = self.db.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? == 1;
         if created {
@@ -205,15 +226,25 @@ impl Writer {
         Ok(created)
     }
 
-    /// Writes over the row with that id; the mask tells which index keys are others than before.
+    /// Overwrites the row with that id; the mask marks the indexes with changed keys.
     fn replace(&self, id: i64, row: &Row, mask: usize) -> rusqlite::Result<()> {
-        let keys = row.index_keys.chunks(2).enumerate().filter(|(n, _)| mask & (1 << n) != 0).flat_map(|(_, keys)| keys);
+        let keys = row
+            .index_keys
+            .chunks(2)
+            .enumerate()
+            .filter(|(n, _)| mask & (1 << n) != 0)
+            .flat_map(|(_, keys)| keys);
         let values = keys.map(|key| key as &dyn ToSql).chain([&row.bytes as &dyn ToSql, &id]);
         let sql = &self.statements(row.table).update[mask];
         self.db.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values)).map(drop)
     }
 
-    pub(crate) fn delete(&self, table: &'static Table, key: &Key, condition: &Condition) -> Result<Written, Fault> {
+    pub(crate) fn delete(
+        &self,
+        table: &'static Table,
+        key: &Key,
+        condition: &Condition,
+    ) -> Result<Written, Fault> {
         let sk = key.sort.as_deref().unwrap_or_default();
         let there = self.find(table, &key.partition, sk)?;
         let old = there.as_ref().map(|(_, bytes)| bytes.as_slice());
@@ -227,23 +258,35 @@ impl Writer {
         Ok(Written::Done)
     }
 
-    /// The change stream of a table, written in the same transaction as the change. As on DynamoDB, a write that changes nothing is not a change.
-    fn log(&self, table: &'static Table, pk: &str, sk: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> rusqlite::Result<()> {
+    /// Appends to the change log, in the same transaction as the change. As on DynamoDB, a write that
+    /// changes nothing is not a change.
+    fn log(
+        &self,
+        table: &'static Table,
+        pk: &str,
+        sk: &str,
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> rusqlite::Result<()> {
         if table.stream && old != new {
             let number = table_number(table);
-            self.db.prepare_cached("INSERT INTO changes (tbl, pk, sk, old, new) VALUES (?, ?, ?, ?, ?)")?.execute(params![
-                number,
-                pk,
-                sk,
-                old.map(ValueRef::Blob).map(Borrowed),
-                new.map(ValueRef::Blob).map(Borrowed)
-            ])?;
+            self.db
+                .prepare_cached("INSERT INTO changes (tbl, pk, sk, old, new) VALUES (?, ?, ?, ?, ?)")?
+                .execute(params![
+                    number,
+                    pk,
+                    sk,
+                    old.map(ValueRef::Blob).map(Borrowed),
+                    new.map(ValueRef::Blob).map(Borrowed)
+                ])?;
         }
         Ok(())
     }
 
     pub(crate) fn append(&self, stream: &str, at: i64, records: &[(String, Vec<u8>)]) -> Result<u64, Fault> {
-        let mut insert = self.db.prepare_cached("INSERT INTO stream_records (stream, partition_key, at, data) VALUES (?, ?, ?, ?)")?;
+        let mut insert = self.db.prepare_cached(
+            "INSERT INTO stream_records (stream, partition_key, at, data) VALUES (?, ?, ?, ?)",
+        )?;
         for (key, data) in records {
             insert.execute(params![stream, key, at, data])?;
         }
@@ -251,20 +294,20 @@ impl Writer {
     }
 
     pub(crate) fn checkpoint(&self, consumer: &str, stream: &str, seq: u64) -> Result<(), Fault> {
-        // Never backwards: of two runners on one stream, the one that is behind repeats harmlessly.
+        // Never moves backwards: if two consumers share a stream, the slower one repeats harmlessly.
         let sql = "INSERT INTO checkpoints (consumer, stream, seq) VALUES (?, ?, ?)
                    ON CONFLICT (consumer, stream) DO UPDATE SET seq = max(seq, excluded.seq)";
         self.db.prepare_cached(sql)?.execute(params![consumer, stream, seq])?;
         Ok(())
     }
 
-    /// Forgets stream records that were read and are old enough.
+    /// Deletes stream records up to `through` that arrived before `before`.
     pub(crate) fn trim_stream(&self, stream: &str, through: u64, before: i64) -> Result<u64, Fault> {
         let sql = "DELETE FROM stream_records WHERE stream = ? AND seq <= ? AND at < ?";
         Ok(self.db.prepare_cached(sql)?.execute(params![stream, through, before])? as u64)
     }
 
-    /// Forgets changes that every consumer has seen.
+    /// Deletes changes up to `through`.
     pub(crate) fn trim_changes(&self, through: u64) -> Result<u64, Fault> {
         Ok(self.db.prepare_cached("DELETE FROM changes WHERE seq <= ?")?.execute([through])? as u64)
     }
@@ -274,19 +317,20 @@ impl Writer {
     }
 }
 
-/// The answer to a condition that did not hold for the row with these bytes.
+/// The answer when a condition does not hold for the row with these bytes.
 pub(super) fn refused(table: &'static Table, key: &Key, there: Option<&[u8]>) -> Result<Written, Fault> {
-    let image = there.map(|bytes| item(table, &key.partition, key.sort.as_deref().unwrap_or_default(), bytes));
+    let image =
+        there.map(|bytes| item(table, &key.partition, key.sort.as_deref().unwrap_or_default(), bytes));
     Ok(Written::Refused(image.transpose().map_err(Fault::Own)?.map(Box::new)))
 }
 
-/// A job that does nothing: wakes a writer that waits for the usual ones, so that it looks for urgent ones.
+/// A no-op job: wakes a writer that waits on the usual queue, so that it checks the urgent one.
 pub(crate) fn nudge() -> Job {
     Box::new(|_| (Ok(()), Box::new(drop)))
 }
 
-/// Fills a group with what waits. Where there are several, more are on their way: those are waited for until none comes in the pause that a
-/// sleeping thread takes, a small part of what the fsync takes that they then share. A caller that is alone is not kept waiting.
+/// Fills a group from the queue. While jobs keep arriving, more are on their way: waits until none arrives
+/// within [`LULL`], a small part of the fsync that they then share. A caller that is alone does not wait.
 fn gather(group: &mut VecDeque<Job>, jobs: &mut mpsc::Receiver<Job>) {
     loop {
         let before = group.len();
@@ -302,9 +346,9 @@ fn gather(group: &mut VecDeque<Job>, jobs: &mut mpsc::Receiver<Job>) {
     }
 }
 
-/// The table's place in the list of tables, which is how the change log names it.
+/// The table's position in the list of tables, which identifies it in the change log.
 pub(crate) fn table_number(table: &Table) -> usize {
-    table::EMBEDDED.iter().position(|known| known.name == table.name).unwrap_or_default()
+    table.id.number()
 }
 
 struct Borrowed<'a>(ValueRef<'a>);

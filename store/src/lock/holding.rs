@@ -1,4 +1,4 @@
-//! A lock that is held: its heartbeats, and how it ends.
+//! A held lock: its heartbeats, and how it ends.
 
 use dues_events::{Item, Value};
 use futures::future::{Either, pending, select};
@@ -8,17 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing::{debug, warn};
 
-use super::{IS_RELEASED, LEASE_DURATION, Locks, OWNER, RELEASED, VERSION, is_ours, new_version, owner, place};
+use super::{
+    IS_RELEASED, LEASE_DURATION, Locks, OWNER, RELEASED, VERSION, is_ours, new_version, owner, place,
+};
 use crate::clock::{Clock as _, SharedClock, SystemClock};
 use crate::engine::{Condition, Edit, Engine, StoreError, Updated};
 use crate::table::LOCKS;
 
-/// How many versions a holder that gets no answers keeps apart.
+/// Maximum number of possible row versions that a holder without answers tracks.
 const MOST_TRIED: usize = 32;
-/// After this part of the lease, a heartbeat without an answer is left alone and the next one sent.
+/// A heartbeat without an answer is abandoned after this fraction (1/n) of the lease, and the next one sent.
 const PATIENCE: u32 = 4;
 
-/// A lock that is ours. Dropped without [`Lock::release`], as in a crash, it is left for others to take over once its lease has passed.
+/// A lock that this process holds. If it is dropped without [`Lock::release`], as in a crash, others can
+/// take it once its lease has passed.
 #[derive(Debug)]
 #[must_use]
 pub struct Lock<E> {
@@ -27,7 +30,7 @@ pub struct Lock<E> {
     held: Held,
 }
 
-/// Tells the work below a lock whether the lock is still there. Clones tell the same.
+/// Shows the work under a lock whether the lock is still held. Clones share the state.
 #[derive(Clone)]
 pub struct Held {
     clock: SharedClock,
@@ -38,12 +41,12 @@ pub struct Held {
 #[derive(Debug)]
 enum State {
     Ours {
-        /// What the row's version can be: the one that is known to be written, and after it those that may have been.
+        /// The possible versions of the row: the one known to be written, then those that may have been.
         versions: Vec<String>,
-        /// When the write of the first of them was begun, in uptime.
+        /// When the write of the first version started, in uptime.
         since: Duration,
     },
-    /// It is released, or somebody else has it.
+    /// Released, or taken by another process.
     Over,
 }
 
@@ -54,8 +57,9 @@ impl std::fmt::Debug for Held {
 }
 
 impl Held {
-    /// Whether the lock is ours: nobody is known to have taken it over, and less than the lease has passed since the last heartbeat that
-    /// succeeded was begun. To be asked right before a call that must not be made twice.
+    /// Whether the lock is held: it is not known to be taken by another process, and less than the lease has
+    /// passed since the start of the last successful heartbeat. Check it right before a call that must not
+    /// be made twice.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match &*self.state() {
@@ -68,7 +72,7 @@ impl Held {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the row's version can be; none when the lock is lost.
+    /// The possible versions of the row; empty when the lock is lost.
     fn versions(&self) -> Vec<String> {
         match &*self.state() {
             State::Ours { versions, .. } => versions.clone(),
@@ -76,7 +80,8 @@ impl Held {
         }
     }
 
-    /// Notes a version before it is sent: from then on it may be in the row, whatever becomes of the answer.
+    /// Adds a version before it is sent: from then on it may be in the row, whether or not an answer
+    /// arrives.
     fn may_be(&self, version: &str) {
         if let State::Ours { versions, .. } = &mut *self.state() {
             if versions.len() >= MOST_TRIED {
@@ -98,31 +103,33 @@ impl Held {
 impl<E: Engine> Lock<E> {
     pub(super) fn new(locks: Locks<E>, key: String, version: String, since: Duration) -> Self {
         let state = State::Ours { versions: vec![version], since };
-        let held = Held { clock: locks.clock.clone(), lease: locks.lease, state: Arc::new(Mutex::new(state)) };
+        let held =
+            Held { clock: locks.clock.clone(), lease: locks.lease, state: Arc::new(Mutex::new(state)) };
         Self { locks, key, held }
     }
 
-    /// What is locked.
+    /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether the lock is still ours: see [`Held::is_held`].
+    /// Whether the lock is still held: see [`Held::is_held`].
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.is_held()
     }
 
-    /// For the work, to ask while it runs.
+    /// A handle with which the work checks the lock while it runs.
     #[must_use]
     pub fn watch(&self) -> Held {
         self.held.clone()
     }
 
-    /// Does the work, and beside it sends the heartbeats. The work is never cut short: it asks [`Held::is_held`] where it matters.
+    /// Runs the work, and sends heartbeats concurrently. The work is never cancelled: it checks
+    /// [`Held::is_held`] where it matters.
     ///
-    /// Both run in the task that polls this: work that blocks its thread keeps the heartbeats from being sent.
+    /// Both run in the task that polls this: work that blocks its thread also blocks the heartbeats.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         match select(pin!(work), pin!(self.beat_for_ever())).await {
             Either::Left((done, _)) => done,
@@ -130,10 +137,11 @@ impl<E: Engine> Lock<E> {
         }
     }
 
-    /// Lets go, so that others need not wait for the lease to pass. If the store does not answer, they do.
+    /// Releases the lock, so that others need not wait for the lease to pass. If the store does not answer,
+    /// they do.
     pub async fn release(self) {
         let ours = self.held.versions();
-        // Whoever watches must not rely on it from now on.
+        // Watchers must not rely on the lock from now on.
         self.held.over();
         if ours.is_empty() {
             return;
@@ -147,7 +155,7 @@ impl<E: Engine> Lock<E> {
         }
     }
 
-    /// A refusal is an answer too: somebody has taken over, and it is theirs now.
+    /// A refusal is fine: another process has taken the lock.
     async fn mark_released(&self, ours: &[String]) -> Result<(), StoreError> {
         let released = vec![Edit::Set(IS_RELEASED, Value::text(RELEASED))];
         self.locks.engine.update(&LOCKS, place(&self.key), released, any_of(ours)).await.map(drop)
@@ -166,7 +174,7 @@ impl<E: Engine> Lock<E> {
             }
             last = self.locks.clock.uptime();
             let patience = wait_until(&self.locks.clock, last.saturating_add(self.locks.lease / PATIENCE));
-            // Without an answer in that time, the version stays among those that may be in the row.
+            // Without an answer in that time, the version stays among the possible ones.
             let _ = select(pin!(self.beat(&ours, last)), pin!(patience)).await;
         }
     }
@@ -174,8 +182,10 @@ impl<E: Engine> Lock<E> {
     async fn beat(&self, ours: &[String], begun: Duration) {
         let version = new_version();
         self.held.may_be(&version);
-        let edits =
-            vec![Edit::Set(LEASE_DURATION, Value::text(self.locks.lease_text())), Edit::Set(VERSION, Value::text(version.as_str()))];
+        let edits = vec![
+            Edit::Set(LEASE_DURATION, Value::text(self.locks.lease_text())),
+            Edit::Set(VERSION, Value::text(version.as_str())),
+        ];
         let updated = self.locks.engine.update(&LOCKS, place(&self.key), edits, any_of(ours)).await;
         let there = match updated {
             Ok(Updated::Done(_)) => return self.held.renewed(version, begun),
@@ -184,7 +194,7 @@ impl<E: Engine> Lock<E> {
                 debug!(key = self.key, %error, "a heartbeat is in doubt");
                 match self.locks.read(&self.key).await {
                     Ok(there) => there,
-                    // The next one will tell.
+                    // The next heartbeat will show.
                     Err(_) => return,
                 }
             }
@@ -192,11 +202,11 @@ impl<E: Engine> Lock<E> {
         self.judge(there.as_ref(), version, ours, begun);
     }
 
-    /// What the row says about a heartbeat that was not acknowledged.
+    /// Resolves a heartbeat that was not acknowledged, from the current row.
     fn judge(&self, there: Option<&Item>, version: String, ours: &[String], begun: Duration) {
         match there {
             Some(row) if is_ours(row, &version) => self.held.renewed(version, begun),
-            // It has not arrived, or not yet.
+            // The heartbeat has not arrived, or not yet.
             Some(row) if ours.iter().any(|known| is_ours(row, known)) => {}
             Some(_) | None => {
                 warn!(key = self.key, "a lock was lost: its row is no longer ours");
@@ -206,13 +216,15 @@ impl<E: Engine> Lock<E> {
     }
 }
 
-/// The row is ours, at one of these versions.
+/// Condition: the row is ours, at one of these versions.
 fn any_of(versions: &[String]) -> Condition {
-    let versions = versions.iter().map(|version| Condition::Equals(VERSION, Value::text(version.as_str()))).collect();
+    let versions =
+        versions.iter().map(|version| Condition::Equals(VERSION, Value::text(version.as_str()))).collect();
     Condition::All(vec![Condition::Equals(OWNER, Value::text(owner())), Condition::Any(versions)])
 }
 
-/// Waits until that much uptime has passed. A clock that does not really wait is not asked again and again: the machine's waits in its place.
+/// Waits until that uptime. If the clock returns early (a simulated one), waits on the system clock instead
+/// of polling it.
 async fn wait_until(clock: &SharedClock, due: Duration) {
     let left = || due.saturating_sub(clock.uptime());
     if !left().is_zero() {

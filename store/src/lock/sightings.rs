@@ -4,24 +4,31 @@ use dues_events::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How many are remembered. Forgetting one only means that its holder gets another lease.
+/// Capacity. Forgetting a sighting only gives its holder another lease.
 const MOST: usize = 16 * 1024;
 
-/// A memory of held locks, by key.
+/// Sightings of held locks, by key.
 #[derive(Debug, Default)]
 pub(super) struct Sightings(HashMap<String, Sighting>);
 
 #[derive(Debug)]
 struct Sighting {
-    /// A row that lacks a version is remembered too: it must not lock anybody out for ever.
+    /// `None` for a row without a version: it must not stay locked for ever.
     version: Option<Value>,
     lease: Duration,
     first: Duration,
 }
 
 impl Sightings {
-    /// Notes that the lock is held at that version, and tells whether that has been so for its whole lease. All times are uptime.
-    pub(super) fn unchanged_for(&mut self, key: &str, version: Option<&Value>, lease: Duration, now: Duration) -> bool {
+    /// Records that the lock is held at that version, and returns whether it has been for its whole lease.
+    /// All times are uptime.
+    pub(super) fn unchanged_for(
+        &mut self,
+        key: &str,
+        version: Option<&Value>,
+        lease: Duration,
+        now: Duration,
+    ) -> bool {
         if let Some(seen) = self.0.get(key)
             && seen.version.as_ref() == version
         {
@@ -34,12 +41,13 @@ impl Sightings {
         false
     }
 
-    /// The lock is free, or ours.
+    /// Forgets a lock that is free, or ours.
     pub(super) fn forget(&mut self, key: &str) {
         self.0.remove(key);
     }
 
-    /// Drops what nobody has asked for since it could be taken over, and if that is not enough, what was seen first.
+    /// Drops the sightings older than twice their lease, which no caller took over; if that is not enough,
+    /// drops the oldest.
     fn make_room(&mut self, now: Duration) {
         self.0.retain(|_, seen| now.saturating_sub(seen.first) < seen.lease.saturating_mul(2));
         if self.0.len() >= MOST
@@ -75,7 +83,8 @@ mod tests {
     fn the_memory_is_bounded() {
         let mut seen = Sightings::default();
         let version = Value::text("v");
-        let mut note = |key: usize, now: Duration| seen.unchanged_for(&key.to_string(), Some(&version), 10 * S, now);
+        let mut note =
+            |key: usize, now: Duration| seen.unchanged_for(&key.to_string(), Some(&version), 10 * S, now);
         note(0, Duration::ZERO);
         for key in 1..MOST {
             note(key, S);

@@ -1,105 +1,141 @@
-//! Check and count: one conditional write, and no read of the count.
+//! Check and count: one conditional write, without reading the count first.
 //!
-//! The transaction puts the action under its key, if that is free, and moves the day's count from `n` to `n + 1`, if it is `n`. Nobody looks first:
-//! `n` starts as 0, and a refusal shows the row. At the limit, that row is the answer; below it, the write is sent again with the `n` that was there.
-//! So the count that was checked is the count that was moved, and the key's row knows both numbers: whoever comes with the same key again gets
-//! the same answer, for ever.
+//! The transaction puts the action under its key, if that is free, and moves the day's count from `n` to
+//! `n + 1`, if it is `n`. `n` starts as 0, and a refusal returns the row. At the limit, that row is the
+//! answer; below it, the write is repeated with the `n` from the row. So the count that was checked is the
+//! count that was incremented, and the key's row holds both numbers: a request with the same key always gets
+//! the same answer.
 
-use dues_events::attr::{PK, SK, STAMP};
-use dues_events::usage::{Action, Count, LAST_ACTION, LIMIT_VALUE, UPDATED_AT, USAGE_COUNT, Used};
-use dues_events::{EventId, GoTime, Item, Stamp, UserId, Value};
+use dues_events::attributes::{PK, SK, TOKEN};
+use dues_events::usage::{
+    Action, CountedAction, DailyUsage, LAST_ACTION, LIMIT_VALUE, UPDATED_AT, USAGE_COUNT,
+};
+use dues_events::{EventId, GoTime, IdempotencyToken, Item, UserId, Value};
 
 use super::usage_key;
+use crate::backoff::{Backoff, BackoffPolicy};
 use crate::billing::Store;
 use crate::engine::{Condition, Edit, Engine, Key, Op, StoreError, Transacted};
 use crate::table::JOURNAL;
 use crate::table::usage::USER_USAGE;
-use crate::tries::Tries;
-use crate::unique::unique;
+use crate::unique_name::unique;
 
-/// What somebody wants to do.
+/// A request to count an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// Who.
+pub struct ActionRequest {
+    /// The user.
     pub user: UserId,
-    /// With which feature.
+    /// The feature that is used.
     pub feature: String,
-    /// What.
+    /// The type of action.
     pub kind: String,
-    /// Whatever is to be remembered of it.
+    /// Any details to log with it.
     pub details: Item,
-    /// Names the action: it is counted once. Without one, each call is an action of its own.
+    /// Idempotency key: the action is counted once per key. Without one, every call is a new action.
     pub key: Option<EventId>,
 }
 
-/// What became of it.
+/// Outcome of a request to count an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Counted {
-    /// It is allowed and counted, now or when the key came first.
-    Done(Count),
-    /// It is not allowed: the feature was used so often today, and the key is still free.
+pub enum CountOutcome {
+    /// Allowed and counted, now or on the first request with this key.
+    Done(CountedAction),
+    /// Not allowed: the limit is reached for today. The key is still free.
     AtLimit {
-        /// How often it was used.
+        /// How often the feature was used today.
         used: u64,
-        /// How often it may be used.
+        /// How often it may be used in a day.
         limit: u64,
     },
-    /// The key was used for something else; nothing was counted.
+    /// The key was used for another action; nothing was counted.
     Different,
 }
 
-/// The places of the transaction.
+/// Index of the action's operation in the transaction.
 const ACTION: usize = 0;
 
 impl<E: Engine> Store<E> {
-    /// Counts an action of a user who is on that plan, unless the limit is reached.
+    /// Counts an action of a user on that plan, unless the limit is reached.
     ///
     /// # Errors
-    /// What the engine could not do. Whether it was counted may then be unknown; with the same key it can be told again.
-    pub async fn count_action(&self, asked: &Asked, plan: &str, limit: Option<u64>) -> Result<Counted, StoreError> {
+    /// After an error it may be unknown whether the action was counted; repeating the call with the same key
+    /// is safe.
+    pub async fn count_action(
+        &self,
+        asked: &ActionRequest,
+        plan: &str,
+        limit: Option<u64>,
+    ) -> Result<CountOutcome, StoreError> {
         let key = asked.key.clone().unwrap_or_else(|| unique().into());
-        let stamp = Stamp::new(&key, &[&asked.feature, &asked.kind, &asked.details.to_json().to_string()]);
-        let mut tries = Tries::new(&self.clock);
+        let token =
+            IdempotencyToken::new(&key, &[&asked.feature, &asked.kind, &asked.details.to_json().to_string()]);
+        let mut backoff = Backoff::new(&self.clock, BackoffPolicy::CONTENDED);
         let mut used = 0;
         loop {
             if let Some(limit) = limit.filter(|limit| used >= *limit) {
-                // A refusal of the count says that the key is free; where nothing is allowed at all, nobody has asked yet.
-                let known = if limit == 0 { self.engine.get(&JOURNAL, action_key(&asked.user, &key)).await? } else { None };
-                return known.map_or(Ok(Counted::AtLimit { used, limit }), |row| answer(row, &stamp));
+                // A refused count implies that the key is free. With a limit of 0 no write was sent, so look
+                // the key up.
+                let known = if limit == 0 {
+                    self.engine.get(&JOURNAL, action_key(&asked.user, &key)).await?
+                } else {
+                    None
+                };
+                return known.map_or(Ok(CountOutcome::AtLimit { used, limit }), |row| answer(row, &token));
             }
             let now = self.clock.now();
-            let action =
-                Action { id: key.clone(), kind: asked.kind.clone(), details: asked.details.clone(), at: now, plan: plan.to_owned() };
-            let count = Count { feature: asked.feature.clone(), before: used, after: used + 1, limit, action };
-            match self.engine.transact(vec![action_op(&asked.user, &count, &stamp), usage_op(&asked.user, &count)]).await {
-                Ok(Transacted::Done) => return Ok(Counted::Done(count)),
-                Ok(Transacted::Refused { place: ACTION, there: Some(row) }) => return answer(*row, &stamp),
+            let action = Action {
+                id: key.clone(),
+                kind: asked.kind.clone(),
+                details: asked.details.clone(),
+                at: now,
+                plan: plan.to_owned(),
+            };
+            let count = CountedAction {
+                feature: asked.feature.clone(),
+                before: used,
+                after: used + 1,
+                limit,
+                action,
+            };
+            match self
+                .engine
+                .transact(vec![action_op(&asked.user, &count, &token), usage_op(&asked.user, &count)])
+                .await
+            {
+                Ok(Transacted::Done) => return Ok(CountOutcome::Done(count)),
+                Ok(Transacted::Refused { place: ACTION, there: Some(row) }) => return answer(*row, &token),
                 Ok(Transacted::Refused { place: ACTION, there: None }) => {}
                 Ok(Transacted::Refused { there, .. }) => {
-                    let found = there.map(|row| Used::from_item(*row)).transpose()?.map_or(0, |row| row.count);
-                    // That the first guess is wrong is usual; after that, others are at the same row.
+                    let found =
+                        there.map(|row| DailyUsage::from_item(*row)).transpose()?.map_or(0, |row| row.count);
+                    // A wrong first guess is normal; after that, others are writing the same row.
                     if std::mem::replace(&mut used, found) > 0 {
-                        tries.wait_out(StoreError::Conflict(format!("usage of {} by {}", asked.feature, asked.user))).await?;
+                        backoff
+                            .wait_out(StoreError::Conflict(format!(
+                                "usage of {} by {}",
+                                asked.feature, asked.user
+                            )))
+                            .await?;
                     }
                 }
-                Err(error) => tries.wait_out(error).await?,
+                Err(error) => backoff.wait_out(error).await?,
             }
-            tries.count()?;
+            backoff.take_retry()?;
         }
     }
 }
 
-/// The answer that the key's first action was given, if it was the same one.
-fn answer(row: Item, stamp: &Stamp) -> Result<Counted, StoreError> {
-    let known = match row.get(STAMP) {
-        Some(Value::B(bytes)) => Stamp::read(bytes),
+/// The answer to the first action with this key, if the content is the same.
+fn answer(row: Item, token: &IdempotencyToken) -> Result<CountOutcome, StoreError> {
+    let known = match row.get(TOKEN) {
+        Some(Value::B(bytes)) => IdempotencyToken::read(bytes),
         Some(_) | None => None,
     };
-    if known.is_some_and(|known| known.same_event(stamp)) {
-        Ok(Counted::Done(Count::from_item(row, [PK, SK])?))
+    if known.is_some_and(|known| known.same_event(token)) {
+        Ok(CountOutcome::Done(CountedAction::from_item(row, [PK, SK])?))
     } else {
-        Ok(Counted::Different)
+        Ok(CountOutcome::Different)
     }
 }
 
@@ -107,18 +143,18 @@ fn action_key(user: &UserId, key: &EventId) -> Key {
     Key { partition: format!("usage-action#{user}"), sort: Some(format!("ACTION#{key}")) }
 }
 
-fn action_op(user: &UserId, count: &Count, stamp: &Stamp) -> Op {
+fn action_op(user: &UserId, count: &CountedAction, token: &IdempotencyToken) -> Op {
     let Key { partition, sort } = action_key(user, &count.action.id);
     let mut item = count.attributes();
     item.set_text(PK, partition);
     item.set_text(SK, sort.unwrap_or_default());
-    item.set(STAMP, Value::B(stamp.to_bytes().to_vec()));
+    item.set(TOKEN, Value::B(token.to_bytes().to_vec()));
     Op::Put(&JOURNAL, item, Condition::NoItem)
 }
 
-/// The first action of a day makes the row; another moves it on.
-fn usage_op(user: &UserId, count: &Count) -> Op {
-    let row = Used::after(user, count, count.action.at);
+/// Creates the row on the first action of a day; increments it afterwards.
+fn usage_op(user: &UserId, count: &CountedAction) -> Op {
+    let row = DailyUsage::after(user, count, count.action.at);
     if count.before == 0 {
         return Op::Put(&USER_USAGE, row.to_item(), Condition::NoItem);
     }

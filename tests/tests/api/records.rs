@@ -1,11 +1,12 @@
-//! What is asked about a user's billing records, on every engine.
+//! Queries on a user's billing records, on every engine.
 
-use dues_processors::api::{Api, Request, Response};
+use dues_processors::api::Api;
 use dues_processors::collections::Collector;
-use dues_processors::gateway::sandbox::{Odds, Sandbox};
+use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
 use dues_store::Engine;
+use dues_tests::fixtures::company::{context, deliver, membership, monthly, records, store};
 use dues_tests::on_engines;
-use dues_tests::world::{context, deliver, membership, monthly, records, store};
+use dues_tests::rest::{Request, Response, Serve as _};
 use serde_json::{Value, json};
 
 use crate::{error, message};
@@ -18,18 +19,26 @@ on_engines! {
 }
 
 async fn ask<E: Engine>(engine: &E, path: &str, query: &str) -> Response {
-    let api = Api::new(Collector::new(store(engine.clone()), Sandbox::new(store(engine.clone()), Odds::NONE)));
+    let api =
+        Api::new(Collector::new(store(engine.clone()), Sandbox::new(store(engine.clone()), Odds::NONE)));
     api.handle(Request { method: "GET", path, query, body: b"" }).await
 }
 
 async fn joined<E: Engine>(engine: &E, user: &str) -> String {
-    let joins = membership(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31"));
+    let joins =
+        membership(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05T00:00:00Z", monthly("2026-01-31"));
     deliver(&context(engine.clone()), &[joins], 1).await;
     records(engine, user).await[0].subscription_id.to_string()
 }
 
 async fn paused<E: Engine>(engine: &E, user: &str) {
-    let rests = membership(&format!("p-{user}"), "PAUSE", user, "2026-01-06T00:00:00Z", json!({"pause_duration_months": 2}));
+    let rests = membership(
+        &format!("p-{user}"),
+        "PAUSE",
+        user,
+        "2026-01-06T00:00:00Z",
+        json!({"pause_duration_months": 2}),
+    );
     deliver(&context(engine.clone()), &[rests], 1).await;
 }
 
@@ -39,10 +48,16 @@ fn texts<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
 
 async fn the_subscriptions_of_a_user_come_with_the_membership_status<E: Engine>(engine: E) {
     let nobody = ask(&engine, "/u-1/subscriptions", "").await;
-    assert_eq!((nobody.status, &nobody.body), (200, &json!({"user_id": "u-1", "status": "INACTIVE", "subscriptions": []})));
+    assert_eq!(
+        (nobody.status, &nobody.body),
+        (200, &json!({"user_id": "u-1", "status": "INACTIVE", "subscriptions": []}))
+    );
     let id = joined(&engine, "u-1").await;
     let member = ask(&engine, "/u-1/subscriptions", "").await.body;
-    assert_eq!((&member["status"], texts(&member["subscriptions"], "subscription_id")), (&json!("SCHEDULED"), vec![id.as_str()]));
+    assert_eq!(
+        (&member["status"], texts(&member["subscriptions"], "subscription_id")),
+        (&json!("SCHEDULED"), vec![id.as_str()])
+    );
     assert_eq!(member["subscriptions"][0].get("applied"), None, "that is for the program");
     paused(&engine, "u-1").await;
     assert_eq!(ask(&engine, "/u-1/subscriptions", "").await.body["status"], "PAUSED");
@@ -52,12 +67,18 @@ async fn one_subscription_is_for_its_user_only<E: Engine>(engine: E) {
     let id = joined(&engine, "auth0|u").await;
     joined(&engine, "u-2").await;
     let one = ask(&engine, &format!("/auth0%7Cu/subscriptions/{id}"), "").await;
-    assert_eq!((one.status, &one.body["subscription_id"], &one.body["billing_status"]), (200, &json!(id), &json!("SCHEDULED")));
+    assert_eq!(
+        (one.status, &one.body["subscription_id"], &one.body["billing_status"]),
+        (200, &json!(id), &json!("SCHEDULED"))
+    );
     for end in ["", "/history"] {
         for path in [format!("/u-2/subscriptions/{id}{end}"), format!("/auth0%7Cu/subscriptions/none{end}")] {
             let refused = ask(&engine, &path, "").await;
             assert_eq!(error(&refused), (404, "not_found"), "{path}");
-            assert!(!message(&refused).contains("another"), "nobody learns that it is somebody else's: {refused:?}");
+            assert!(
+                !message(&refused).contains("another"),
+                "nobody learns that it is somebody else's: {refused:?}"
+            );
         }
     }
 }
@@ -76,7 +97,10 @@ async fn a_story_is_told_as_of_any_time<E: Engine>(engine: E) {
     joined(&engine, "u-1").await;
     paused(&engine, "u-1").await;
     let now = ask(&engine, "/u-1/explain", "").await.body;
-    assert_eq!((&now["status"], texts(&now["story"], "event_id")), (&json!("PAUSED"), vec!["m-u-1", "p-u-1"]));
+    assert_eq!(
+        (&now["status"], texts(&now["story"], "event_id")),
+        (&json!("PAUSED"), vec!["m-u-1", "p-u-1"])
+    );
     for at in ["2026-01-05T12:00:00Z", "2026-01-05T14%3A00%3A00%2B02:00", "2026-01-06"] {
         let then = ask(&engine, "/u-1/explain", &format!("x=1&at={at}")).await.body;
         let paused = at == "2026-01-06";

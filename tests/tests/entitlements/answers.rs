@@ -1,12 +1,13 @@
-//! The API's answers: what a user may use, until when and why; credits, their ledger, and spending them.
+//! The API's responses: a user's access, until when and why; credits, their ledger, and spending them.
 
-use dues_processors::api::{Api, Request, Response};
+use dues_processors::api::Api;
 use dues_processors::collections::Collector;
-use dues_processors::gateway::sandbox::{Odds, Sandbox};
+use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
 use dues_store::Engine;
 use dues_tests::engines::embedded;
-use dues_tests::stripe::{checkout, invoice, subscription};
-use dues_tests::world::deliver;
+use dues_tests::fixtures::company::deliver;
+use dues_tests::fixtures::stripe::{checkout, invoice, subscription};
+use dues_tests::rest::{Request, Response, Serve as _};
 use serde_json::{Value, json};
 
 use super::{USER, at};
@@ -44,32 +45,57 @@ async fn access_has_a_priority_and_says_why<E: Engine>(engine: E) {
         let text = |name: &str| body[name].as_str().unwrap_or("-").to_owned();
         (text("tier"), text("source"), text("until"), text("why"))
     };
-    let some = |tier: &str, source: &str, until: &str, why: &str| (tier.to_owned(), source.to_owned(), until.to_owned(), why.to_owned());
+    let some = |tier: &str, source: &str, until: &str, why: &str| {
+        (tier.to_owned(), source.to_owned(), until.to_owned(), why.to_owned())
+    };
     let nothing = "no founder pass, no subscription or dues that are paid for, and no tier in the profile";
     assert_eq!(answer(START).await, some("free", "default", "-", nothing));
 
     let context = at(&engine, START);
-    let sub = |id: &str, kind: &str, at: &str, status: &str| subscription(id, kind, at, USER, "JOURNEYMAN", status, START);
+    let sub = |id: &str, kind: &str, at: &str, status: &str| {
+        subscription(id, kind, at, USER, "JOURNEYMAN", status, START)
+    };
     deliver(&context, &[sub("e-1", "created", START, "trialing")], 1).await;
     let why = "the profile says JOURNEYMAN: subscription sub_u-1 is trialing";
-    assert_eq!(answer(START).await, some("JOURNEYMAN", "profile", "-", why), "a trial is not paid for, but the tier is shown");
+    assert_eq!(
+        answer(START).await,
+        some("JOURNEYMAN", "profile", "-", why),
+        "a trial is not paid for, but the tier is shown"
+    );
 
     deliver(&context, &[sub("e-2", "updated", "2026-01-02T00:00:00Z", "active")], 1).await;
     let end = "2026-02-01T00:00:00Z";
     let why = format!("subscription sub_u-1 is active until {end}");
     assert_eq!(answer("2026-01-31T23:59:59Z").await, some("JOURNEYMAN", "subscription", end, &why));
     let late = answer(end).await;
-    assert_eq!((late.0.as_str(), late.1.as_str()), ("JOURNEYMAN", "profile"), "the renewal may not have been told yet");
+    assert_eq!(
+        (late.0.as_str(), late.1.as_str()),
+        ("JOURNEYMAN", "profile"),
+        "the renewal may not have been told yet"
+    );
 
     deliver(&context, &[sub("e-3", "deleted", "2026-01-10T00:00:00Z", "canceled")], 1).await;
     let why = format!("subscription sub_u-1 was cancelled and is paid for until {end}");
-    assert_eq!(answer("2026-01-20T00:00:00Z").await, some("JOURNEYMAN", "subscription", end, &why), "in grace");
+    assert_eq!(
+        answer("2026-01-20T00:00:00Z").await,
+        some("JOURNEYMAN", "subscription", end, &why),
+        "in grace"
+    );
     assert_eq!(answer(end).await, some("free", "default", "-", nothing), "the grace is over");
 
     let pass = checkout("e-4", "2026-01-15T00:00:00Z", USER, "FOUNDING_MEMBER", 19900, "pi_1", "paid");
-    deliver(&context, &[pass, subscription("e-5", "created", START, USER, "GUILDMASTER", "active", START)], 2).await;
+    deliver(
+        &context,
+        &[pass, subscription("e-5", "created", START, USER, "GUILDMASTER", "active", START)],
+        2,
+    )
+    .await;
     let why = "founder pass FOUNDING_MEMBER of 2026-01-15T00:00:00Z, for life (pi_1)";
-    assert_eq!(answer("2036-01-01T00:00:00Z").await, some("SAGE", "founder_pass", "-", why), "the pass wins, whatever else there is");
+    assert_eq!(
+        answer("2036-01-01T00:00:00Z").await,
+        some("SAGE", "founder_pass", "-", why),
+        "the pass wins, whatever else there is"
+    );
 }
 
 async fn credits_are_made_on_first_access_and_spent_once_for_each_key<E: Engine>(engine: E) {
@@ -82,9 +108,15 @@ async fn credits_are_made_on_first_access_and_spent_once_for_each_key<E: Engine>
     assert_eq!(refused.body["error"]["message"], "Veo-3 Video Generation takes 3 credits, there are 0");
     deliver(&at(&engine, START), &[checkout("e-1", START, USER, "CREDITS", 500, "pi_1", "paid")], 1).await;
     let first = consume(video.clone()).await;
-    assert_eq!((first.status, &first.body["balance"], &first.body["movement"]["amount"]), (200, &7.into(), &(-3).into()));
+    assert_eq!(
+        (first.status, &first.body["balance"], &first.body["movement"]["amount"]),
+        (200, &7.into(), &(-3).into())
+    );
     assert_eq!(consume(video).await, first, "asked again, the same answer, and nothing more is taken");
-    assert_eq!(code(&consume(json!({"feature": "MIRROR_REPORT", "idempotency_key": "render-1"})).await), (409, "key_was_used"));
+    assert_eq!(
+        code(&consume(json!({"feature": "MIRROR_REPORT", "idempotency_key": "render-1"})).await),
+        (409, "key_was_used")
+    );
     for (body, field) in [
         (json!({"idempotency_key": "k"}), "feature"),
         (json!({"feature": "VIDEO"}), "idempotency_key"),
@@ -94,22 +126,36 @@ async fn credits_are_made_on_first_access_and_spent_once_for_each_key<E: Engine>
     ] {
         let response = consume(body).await;
         assert_eq!(code(&response), (422, "invalid_field"));
-        assert!(response.body["error"]["message"].as_str().unwrap().starts_with(&format!("{field}: ")), "{response:?}");
+        assert!(
+            response.body["error"]["message"].as_str().unwrap().starts_with(&format!("{field}: ")),
+            "{response:?}"
+        );
     }
     let now = get(&engine, START, "/u-1/credits").await;
-    assert_eq!((&now["balance"], &now["lastTopUp"], &now["expiresAt"]), (&7.into(), &START.into(), &"2027-01-01T00:00:00Z".into()));
+    assert_eq!(
+        (&now["balance"], &now["lastTopUp"], &now["expiresAt"]),
+        (&7.into(), &START.into(), &"2027-01-01T00:00:00Z".into())
+    );
 }
 
 async fn the_ledger_is_listed_page_by_page<E: Engine>(engine: E) {
     let mut events = vec![subscription("s", "created", START, USER, "INITIATE", "active", START)];
     events.extend(
-        (1..=5).map(|n| format!("2026-{n:02}-01T00:00:00Z")).map(|month| invoice(&format!("i-{month}"), "paid", &month, USER, &month)),
+        (1..=5)
+            .map(|n| format!("2026-{n:02}-01T00:00:00Z"))
+            .map(|month| invoice(&format!("i-{month}"), "paid", &month, USER, &month)),
     );
     deliver(&at(&engine, "2026-05-02T00:00:00Z"), &events, 10).await;
     let (mut seen, mut next) = (Vec::new(), String::new());
     loop {
         let page = get(&engine, START, &format!("/u-1/credits/ledger?limit=2{next}")).await;
-        seen.extend(page["movements"].as_array().unwrap().iter().map(|movement| movement["occurredAt"].as_str().unwrap().to_owned()));
+        seen.extend(
+            page["movements"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|movement| movement["occurredAt"].as_str().unwrap().to_owned()),
+        );
         match page["next"].as_str() {
             Some(last) => next = format!("&after={}", last.replace(':', "%3A")),
             None => break,
@@ -126,9 +172,12 @@ async fn the_ledger_is_listed_page_by_page<E: Engine>(engine: E) {
 #[tokio::test]
 async fn each_path_has_one_method() {
     let (engine, _folder) = embedded();
-    for (path, method, other) in
-        [("access", "GET", "POST"), ("credits", "GET", "PUT"), ("credits/ledger", "GET", "DELETE"), ("credits/consume", "POST", "GET")]
-    {
+    for (path, method, other) in [
+        ("access", "GET", "POST"),
+        ("credits", "GET", "PUT"),
+        ("credits/ledger", "GET", "DELETE"),
+        ("credits/consume", "POST", "GET"),
+    ] {
         let response = ask(&engine, START, other, &format!("/u-1/{path}"), &Value::Null).await;
         assert_eq!((code(&response), response.allow.as_deref()), ((405, "method_not_allowed"), Some(method)));
     }

@@ -1,13 +1,16 @@
-//! Whatever the order, the repeats, the cuts and who works at once: the same profile, subscriptions, passes and credits.
+//! The same profile, subscriptions, passes and credits for any order, repetition, batching and concurrency
+//! of the events.
 
-use dues_processors::changes::Change;
-use dues_processors::groups::{Directory as _, Limiter, LocalDirectory};
+use dues_processors::entitlements::groups::{Directory as _, LocalDirectory, RateLimiter};
 use dues_processors::projector::Projector;
-use dues_processors::redrive::process_stream;
+use dues_processors::runtime::changes::Change;
+use dues_processors::runtime::redrive::process_stream;
 use dues_store::Engine;
-use dues_tests::memory::Memory;
-use dues_tests::stripe::{checkout, dispute, invoice, invoice_payment, paid_later, payment_of, refund, subscription};
-use dues_tests::world::{Sent, counts, deliver, incoming};
+use dues_tests::engines::memory::Memory;
+use dues_tests::fixtures::company::{Sent, counts, deliver, incoming};
+use dues_tests::fixtures::stripe::{
+    checkout, dispute, invoice, invoice_payment, paid_later, payment_of, refund, subscription,
+};
 use fastrand::Rng;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -17,13 +20,30 @@ use super::{USER, at, credits, rows, user};
 
 pub(super) const NOW: &str = "2026-06-15T00:00:00Z";
 
-/// Half a year with Stripe, in which everything happens: two events in one second, both words for one payment, a month whose payment is refunded, a
-/// refund that fails, a dispute that is lost and one whose money comes back, a pass, a top-up that is partly refunded, one that is paid later.
+/// Half a year of Stripe events with every case: two events in one second, both events of one payment, a
+/// month with a refunded payment, a refund that fails, a dispute that is lost and one with its funds
+/// reinstated, a pass, a top-up that is partly refunded, one that is paid later.
 pub(super) fn life() -> Vec<Sent> {
     let u = USER;
     let mut life = vec![
-        subscription("s-1", "created", "2026-01-01T00:00:00Z", u, "JOURNEYMAN", "incomplete", "2026-01-01T00:00:00Z"),
-        subscription("s-2", "updated", "2026-01-01T00:00:00Z", u, "JOURNEYMAN", "active", "2026-01-01T00:00:00Z"),
+        subscription(
+            "s-1",
+            "created",
+            "2026-01-01T00:00:00Z",
+            u,
+            "JOURNEYMAN",
+            "incomplete",
+            "2026-01-01T00:00:00Z",
+        ),
+        subscription(
+            "s-2",
+            "updated",
+            "2026-01-01T00:00:00Z",
+            u,
+            "JOURNEYMAN",
+            "active",
+            "2026-01-01T00:00:00Z",
+        ),
         subscription("s-3", "updated", "2026-03-10T00:00:00Z", u, "SAGE", "active", "2026-03-01T00:00:00Z"),
         subscription("s-4", "updated", "2026-05-01T00:00:05Z", u, "SAGE", "past_due", "2026-05-01T00:00:00Z"),
         checkout("c-1", "2026-02-05T00:00:00Z", u, "CREDITS", 1000, "pi_top", "paid"),
@@ -34,9 +54,33 @@ pub(super) fn life() -> Vec<Sent> {
         dispute("d-1", "created", "2026-04-20T00:00:00Z", "pi_pass", "needs_response"),
         dispute("d-2", "closed", "2026-04-25T00:00:00Z", "pi_pass", "lost"),
         dispute("d-3", "funds_reinstated", "2026-05-02T00:00:00Z", "pi_pass", "lost"),
-        refund("r-2", "created", "2026-03-20T00:00:00Z", "re_2", &payment_of(u, "2026-02-01T00:00:00Z"), 1500, "succeeded"),
-        refund("r-3", "created", "2026-03-21T00:00:00Z", "re_3", &payment_of(u, "2026-03-01T00:00:00Z"), 1500, "pending"),
-        refund("r-4", "failed", "2026-03-22T00:00:00Z", "re_3", &payment_of(u, "2026-03-01T00:00:00Z"), 1500, "failed"),
+        refund(
+            "r-2",
+            "created",
+            "2026-03-20T00:00:00Z",
+            "re_2",
+            &payment_of(u, "2026-02-01T00:00:00Z"),
+            1500,
+            "succeeded",
+        ),
+        refund(
+            "r-3",
+            "created",
+            "2026-03-21T00:00:00Z",
+            "re_3",
+            &payment_of(u, "2026-03-01T00:00:00Z"),
+            1500,
+            "pending",
+        ),
+        refund(
+            "r-4",
+            "failed",
+            "2026-03-22T00:00:00Z",
+            "re_3",
+            &payment_of(u, "2026-03-01T00:00:00Z"),
+            1500,
+            "failed",
+        ),
         dispute("d-4", "closed", "2026-05-10T00:00:00Z", &payment_of(u, "2026-04-01T00:00:00Z"), "lost"),
     ];
     for (n, month) in (1..5).map(|month| (month, format!("2026-{month:02}-01T00:00:00Z"))) {
@@ -48,15 +92,16 @@ pub(super) fn life() -> Vec<Sent> {
     life
 }
 
-/// January and March as JOURNEYMAN (March's invoice came before the change to SAGE): 5 and 5. February was refunded, April's payment disputed and lost.
-/// Half of a top-up and the whole of another: 10 and 10. The pass since April: 15 for April, May and June.
+/// January and March as JOURNEYMAN (March's invoice came before the change to SAGE): 5 and 5. February was
+/// refunded, April's payment disputed and lost. Half of a top-up and the whole of another: 10 and 10. The
+/// pass since April: 15 for April, May and June.
 pub(super) const CREDITS: i64 = 5 + 5 + 10 + 10 + 3 * 15;
 
 pub(super) async fn expected() -> BTreeMap<String, Value> {
     let engine = Memory::default();
     let context = at(&engine, NOW);
-    let fates = deliver(&context, &life(), 1).await;
-    assert_eq!((counts(&fates).failed, context.store.parked().await.unwrap()), (0, vec![]));
+    let outcomes = deliver(&context, &life(), 1).await;
+    assert_eq!((counts(&outcomes).failed, context.store.parked().await.unwrap()), (0, vec![]));
     assert_eq!(credits(&context.store).await, CREDITS);
     rows(&engine).await
 }
@@ -66,7 +111,10 @@ async fn half_a_year_in_its_own_order() {
     let rows = expected().await;
     let keys: Vec<&str> = rows.keys().map(String::as_str).collect();
     assert_eq!(keys, ["CREDITS#BALANCE", "FOUNDER#FOUNDING_MEMBER", "PROFILE#u-1", "SUBSCRIPTION#sub_u-1"]);
-    assert_eq!((&rows["PROFILE#u-1"]["tier"], &rows["SUBSCRIPTION#sub_u-1"]["status"]), (&"SAGE".into(), &"past_due".into()));
+    assert_eq!(
+        (&rows["PROFILE#u-1"]["tier"], &rows["SUBSCRIPTION#sub_u-1"]["status"]),
+        (&"SAGE".into(), &"past_due".into())
+    );
     assert_eq!(rows["CREDITS#BALANCE"]["expiresAt"], Value::Null, "a pass brings more every month");
 }
 
@@ -89,8 +137,8 @@ proptest! {
         runtime().block_on(async {
             let engine = Memory::default();
             let context = at(&engine, NOW);
-            let fates = deliver(&context, &order, cut).await;
-            prop_assert_eq!(counts(&fates).failed, 0);
+            let outcomes = deliver(&context, &order, cut).await;
+            prop_assert_eq!(counts(&outcomes).failed, 0);
             prop_assert_eq!(context.store.parked().await.unwrap(), vec![], "everything has found its user");
             prop_assert_eq!(credits(&context.store).await, CREDITS);
             prop_assert_eq!(rows(&engine).await, expected().await);
@@ -99,7 +147,7 @@ proptest! {
     }
 }
 
-/// Several workers at once, each with its own part of the events, all of one user: on every engine.
+/// Several workers at once, each with its own part of one user's events: on every engine.
 async fn at_once<E: Engine>(engine: E) {
     let expected = expected().await;
     let mut die = Rng::with_seed(11);
@@ -108,8 +156,9 @@ async fn at_once<E: Engine>(engine: E) {
     let work = |part: Vec<Sent>| {
         let context = at(&engine, NOW);
         async move {
-            let records: Vec<_> = part.iter().enumerate().map(|(n, (_, record))| incoming(record, n)).collect();
-            // What fails, because others were always faster, is delivered again.
+            let records: Vec<_> =
+                part.iter().enumerate().map(|(n, (_, record))| incoming(record, n)).collect();
+            // A write that keeps losing to concurrent ones fails, and its event is redelivered.
             for _ in 0..50 {
                 let report = process_stream(&context, "stripe", &records).await.unwrap();
                 if report.first_failure().is_none() {
@@ -120,7 +169,14 @@ async fn at_once<E: Engine>(engine: E) {
         }
     };
     // Each event goes to two of the four workers.
-    let parts = (0..4).map(|n| events.iter().enumerate().filter(|(i, _)| i % 4 == n || i % 3 == n).map(|(_, sent)| sent.clone()).collect());
+    let parts = (0..4).map(|n| {
+        events
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % 4 == n || i % 3 == n)
+            .map(|(_, sent)| sent.clone())
+            .collect()
+    });
     let workers: Vec<_> = parts.map(|part: Vec<Sent>| tokio::spawn(work(part))).collect();
     for worker in workers {
         worker.await.unwrap();
@@ -135,7 +191,8 @@ async fn at_once<E: Engine>(engine: E) {
 
 dues_tests::on_engines! { at_once, }
 
-/// The groups too: from the change log of the embedded engine, of which some changes come twice, through the projector.
+/// The groups too: from the embedded engine's change log, with some changes delivered twice, through the
+/// projector.
 #[tokio::test]
 async fn groups_follow_whatever_the_order() {
     for seed in 0..12 {
@@ -145,14 +202,14 @@ async fn groups_follow_whatever_the_order() {
         let mut events = life();
         die.shuffle(&mut events);
         let projector = Projector {
-            limiter: Limiter::unlimited(context.store.clock.clone()),
+            limiter: RateLimiter::unlimited(context.store.clock.clone()),
             ..Projector::new(context.store.clone(), Some(LocalDirectory::new(engine.clone())))
         };
         let mut seen = 0;
         for cut in events.chunks(4) {
             deliver(&context, cut, 4).await;
             let changes = engine.changes(seen, 10_000).unwrap();
-            // Now and then the stream starts again a little earlier.
+            // Now and then the stream restarts from a slightly earlier position.
             seen = if changes.is_empty() { seen } else { changes[die.usize(..changes.len())].seq };
             let changes: Vec<Change> = changes.into_iter().map(change).collect();
             assert_eq!(projector.project(&changes).await.first_failure(), None);
@@ -170,5 +227,12 @@ async fn groups_follow_whatever_the_order() {
 
 fn change(change: dues_store::embedded::Change) -> Change {
     let dues_store::embedded::Change { seq, table, old, new } = change;
-    Change { sequence: seq.to_string(), table, old, new, arrived: dues_tests::world::t(NOW), by_ttl: false }
+    Change {
+        sequence: seq.to_string(),
+        table,
+        old,
+        new,
+        arrived: dues_tests::fixtures::company::t(NOW),
+        by_ttl: false,
+    }
 }

@@ -1,18 +1,20 @@
-//! The plug is pulled after every single write, and everything is delivered again: the rows and the credits are those of a run without a crash.
+//! A crash after every single write, then full redelivery: rows and credits equal those of a run without a
+//! crash.
 
-use dues_processors::Fate;
-use dues_processors::redrive::process_stream;
+use dues_processors::Outcome;
+use dues_processors::runtime::redrive::process_stream;
 use dues_store::Engine;
+use dues_tests::engines::faulty::Faulty;
+use dues_tests::engines::memory::Memory;
 use dues_tests::engines::{dynoxide, embedded};
-use dues_tests::faulty::Faulty;
-use dues_tests::memory::Memory;
-use dues_tests::world::{Sent, counts, deliver, incoming};
+use dues_tests::fixtures::company::{Sent, counts, deliver, incoming};
 use fastrand::Rng;
 
 use super::any_order::{CREDITS, NOW, expected, life};
 use super::{at, credits, rows};
 
-/// Everything in an order that makes many wait for others, with a crash after every so many writes; `engine` makes an empty store.
+/// Delivers everything in an order that makes many events wait for others, with a crash after every `step`
+/// writes; `engine` creates an empty store.
 async fn crash_everywhere<E: Engine, G>(mut engine: impl AsyncFnMut() -> (E, G), seed: u64, step: usize) {
     let expected = expected().await;
     let mut script: Vec<Sent> = life();
@@ -25,7 +27,7 @@ async fn crash_everywhere<E: Engine, G>(mut engine: impl AsyncFnMut() -> (E, G),
         for cut in script.chunks(5) {
             let batch: Vec<_> = cut.iter().enumerate().map(|(n, (_, record))| incoming(record, n)).collect();
             let report = process_stream(&at(&faulty, NOW), "stripe", &batch).await.unwrap();
-            failed = report.fates.iter().any(|fate| matches!(fate, Fate::Failed(_)));
+            failed = report.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Failed(_)));
             if failed {
                 break;
             }
@@ -33,8 +35,8 @@ async fn crash_everywhere<E: Engine, G>(mut engine: impl AsyncFnMut() -> (E, G),
         let context = at(&engine, NOW);
         if failed {
             crashes += 1;
-            let fates = deliver(&context, &script, 5).await;
-            assert_eq!(counts(&fates).failed, 0, "{fates:?}");
+            let outcomes = deliver(&context, &script, 5).await;
+            assert_eq!(counts(&outcomes).failed, 0, "{outcomes:?}");
         }
         assert_eq!(context.store.parked().await.unwrap(), vec![], "after a crash at write {writes}");
         assert_eq!(credits(&context.store).await, CREDITS, "after a crash at write {writes}");

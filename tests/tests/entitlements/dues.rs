@@ -1,13 +1,14 @@
-//! Dues by ACH change the same profile and credits as Stripe does: paid, returned late, refunded, charged back, paid again.
+//! Dues by ACH change the same profile and credits as Stripe does: paid, returned late, refunded, charged
+//! back, paid again.
 
 use dues_events::{PlanTier, Record, UserId};
-use dues_processors::entitlements::{DuesTold, access, dues};
-use dues_projections::dues::TierMap;
+use dues_processors::entitlements::{DuesOutcome, access, apply_dues};
+use dues_projections::entitlements::dues::TierMap;
 use dues_store::embedded::Embedded;
 use dues_store::table::BILLING_ACTIVITY;
 use dues_tests::engines::embedded;
-use dues_tests::stripe::{checkout, invoice, subscription};
-use dues_tests::world::{Sent, deliver, membership, monthly, payment, records};
+use dues_tests::fixtures::company::{Sent, deliver, membership, monthly, payment, records};
+use dues_tests::fixtures::stripe::{checkout, invoice, subscription};
 use fastrand::Rng;
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use super::{at, credits, rows, tier, user};
 
 const NOW: &str = "2026-02-10T00:00:00Z";
 
-/// The changes of the billing records after a place, as images, and the last place.
+/// The changes of the billing records after a position, as images, and the last position.
 fn changes(engine: &Embedded, after: u64) -> (Vec<(Option<Record>, Record)>, u64) {
     let changes = engine.changes(after, 10_000).unwrap();
     let last = changes.last().map_or(after, |change| change.seq);
@@ -32,42 +33,45 @@ struct Member {
 }
 
 impl Member {
-    /// A member whose record of 31 January is with the bank.
+    /// A member with the record of 31 January submitted to the bank.
     async fn new() -> (Self, Record) {
         let (engine, folder) = embedded();
         let mut member = Self { engine, seen: 0, told: Vec::new(), _folder: folder };
-        member.after(&[membership("m-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", monthly("2026-01-31"))]).await;
+        member
+            .after(&[membership("m-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", monthly("2026-01-31"))])
+            .await;
         let record = records(&member.engine, "u-1").await.remove(0);
         member.after(&[payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")]).await;
         (member, record)
     }
 
-    /// Delivers records, and what their changes mean: each twice, as a stream may.
-    async fn after(&mut self, sent: &[Sent]) -> Vec<DuesTold> {
+    /// Delivers records, then the changes that they cause: each twice, as a stream may.
+    async fn after(&mut self, sent: &[Sent]) -> Vec<DuesOutcome> {
         let context = at(&self.engine, NOW);
         deliver(&context, sent, 10).await;
         let (changes, last) = changes(&self.engine, self.seen);
         self.seen = last;
         let mut all = Vec::new();
         for (old, new) in changes {
-            let told = dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
-            let again = dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
-            assert!(matches!(again, DuesTold::Nothing | DuesTold::Duplicate), "{told:?} {again:?}");
+            let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            let again = apply_dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            assert!(matches!(again, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{told:?} {again:?}");
             self.told.push((old, new));
             all.push(told);
         }
-        all.retain(|told| *told != DuesTold::Nothing);
-        // Everything that ever happened, told again in any order, changes nothing.
+        all.retain(|told| *told != DuesOutcome::NoChange);
+        // Redelivering the whole history in any order changes nothing.
         let before = rows(&self.engine).await;
         let mut again: Vec<usize> = (0..self.told.len()).collect();
         Rng::with_seed(last).shuffle(&mut again);
         for n in again {
             let (old, new) = &self.told[n];
-            let told = dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
-            assert!(matches!(told, DuesTold::Nothing | DuesTold::Duplicate), "{told:?}");
+            let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+            assert!(matches!(told, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{told:?}");
         }
         assert_eq!(rows(&self.engine).await, before);
-        self.seen = self.engine.changes(self.seen, 100_000).unwrap().last().map_or(self.seen, |change| change.seq);
+        self.seen =
+            self.engine.changes(self.seen, 100_000).unwrap().last().map_or(self.seen, |change| change.seq);
         all
     }
 
@@ -82,7 +86,7 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
     let (mut member, record) = Member::new().await;
     assert_eq!(member.stands().await, (PlanTier::Free, 0), "a debit that is under way has paid for nothing");
     let paid = member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
-    assert_eq!((paid, member.stands().await), (vec![DuesTold::Applied], (PlanTier::Journeyman, 5)));
+    assert_eq!((paid, member.stands().await), (vec![DuesOutcome::Applied], (PlanTier::Journeyman, 5)));
     let store = at(&member.engine, NOW).store;
     let answer = access(&store, &user()).await.unwrap();
     assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"));
@@ -90,18 +94,24 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
     assert_eq!(rows(&member.engine).await["PROFILE#u-1"]["provider"], "cognito");
 
     let returned = member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
-    assert_eq!((returned, member.stands().await), (vec![DuesTold::Applied], (PlanTier::Free, 0)));
+    assert_eq!((returned, member.stands().await), (vec![DuesOutcome::Applied], (PlanTier::Free, 0)));
     let ledger = store.ledger(&user()).await.unwrap();
-    let told: Vec<(i64, Option<&str>, Option<&str>)> =
-        ledger.iter().map(|m| (m.amount, m.payment.as_deref(), m.takes_back.as_ref().map(|id| id.as_str()))).collect();
-    assert_eq!(told, [(5, Some("c-1"), None), (-5, Some("c-1"), Some(ledger[0].id.as_str()))], "with lineage");
+    let told: Vec<(i64, Option<&str>, Option<&str>)> = ledger
+        .iter()
+        .map(|m| (m.amount, m.payment.as_deref(), m.takes_back.as_ref().map(|id| id.as_str())))
+        .collect();
+    assert_eq!(
+        told,
+        [(5, Some("c-1"), None), (-5, Some("c-1"), Some(ledger[0].id.as_str()))],
+        "with lineage"
+    );
 
     // Collected again, with another debit: paid again, and granted again.
     let again = [
         payment("p-4", "SUBMITTED", &record, "c-2", "2026-02-10T00:00:00Z"),
         payment("p-5", "COMPLETED", &record, "c-2", "2026-02-12T00:00:00Z"),
     ];
-    assert_eq!(member.after(&again).await, [DuesTold::Applied]);
+    assert_eq!(member.after(&again).await, [DuesOutcome::Applied]);
     assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
 }
 
@@ -110,7 +120,11 @@ async fn refunds_and_chargebacks_take_back_and_ordinary_returns_take_nothing() {
     for kind in ["REFUNDED", "CHARGED_BACK"] {
         let (mut member, record) = Member::new().await;
         member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
-        assert_eq!(member.after(&[payment("p-3", kind, &record, "c-1", "2026-02-20T00:00:00Z")]).await, [DuesTold::Applied], "{kind}");
+        assert_eq!(
+            member.after(&[payment("p-3", kind, &record, "c-1", "2026-02-20T00:00:00Z")]).await,
+            [DuesOutcome::Applied],
+            "{kind}"
+        );
         assert_eq!(member.stands().await, (PlanTier::Free, 0), "{kind}");
     }
     let (mut member, record) = Member::new().await;
@@ -118,7 +132,8 @@ async fn refunds_and_chargebacks_take_back_and_ordinary_returns_take_nothing() {
     assert_eq!(member.stands().await, (PlanTier::Free, 0), "it had brought nothing");
 }
 
-/// February fails while January is paid for: the tier stays, as with a subscription that is past due. Then the member leaves.
+/// February fails while January is paid for: the tier stays, as with a subscription that is past due. Then
+/// the member leaves.
 #[tokio::test]
 async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
     let (mut member, record) = Member::new().await;
@@ -131,8 +146,9 @@ async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
     ];
     assert_eq!(member.after(&failed).await, []);
     assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
-    let told = member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
-    assert!(told.contains(&DuesTold::Applied), "{told:?}");
+    let told =
+        member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
+    assert!(told.contains(&DuesOutcome::Applied), "{told:?}");
     assert_eq!(member.stands().await, (PlanTier::Free, 5), "what was paid for stays spendable");
 }
 
@@ -140,27 +156,53 @@ async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
 async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
     let (mut member, record) = Member::new().await;
     member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
-    member.after(&[membership("m-2", "PAUSE", "u-1", "2026-02-05T00:00:00Z", json!({"pause_duration_months": 2}))]).await;
+    member
+        .after(&[membership(
+            "m-2",
+            "PAUSE",
+            "u-1",
+            "2026-02-05T00:00:00Z",
+            json!({"pause_duration_months": 2}),
+        )])
+        .await;
     assert_eq!(member.stands().await.0, PlanTier::Free);
     let answer = access(&at(&member.engine, NOW).store, &user()).await.unwrap();
-    assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"), "what is paid for can be used until it ends");
+    assert_eq!(
+        (answer.tier, answer.source.as_str()),
+        (PlanTier::Journeyman, "dues"),
+        "what is paid for can be used until it ends"
+    );
     member.after(&[membership("m-3", "UNPAUSE", "u-1", "2026-02-06T00:00:00Z", json!({}))]).await;
     assert_eq!(member.stands().await.0, PlanTier::Journeyman);
 }
 
-/// Both ways of paying at once: the higher tier shows, the credits add up, and one taken away leaves the other.
+/// Both payment methods at once: the higher tier shows, the credits add up, and the end of one leaves the
+/// other.
 #[tokio::test]
 async fn the_two_ways_of_paying_meet_in_one_profile() {
     let (mut member, record) = Member::new().await;
     let context = at(&member.engine, NOW);
     let month = "2026-02-01T00:00:00Z";
-    let sage = [subscription("e-1", "created", month, "u-1", "SAGE", "active", month), invoice("e-2", "paid", month, "u-1", month)];
+    let sage = [
+        subscription("e-1", "created", month, "u-1", "SAGE", "active", month),
+        invoice("e-2", "paid", month, "u-1", month),
+    ];
     deliver(&context, &sage, 1).await;
     member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
     assert_eq!(member.stands().await, (PlanTier::Sage, 20));
-    deliver(&context, &[subscription("e-3", "deleted", "2026-02-04T00:00:00Z", "u-1", "SAGE", "canceled", month)], 1).await;
+    deliver(
+        &context,
+        &[subscription("e-3", "deleted", "2026-02-04T00:00:00Z", "u-1", "SAGE", "canceled", month)],
+        1,
+    )
+    .await;
     assert_eq!(member.stands().await, (PlanTier::Journeyman, 20), "the dues are still paid");
-    deliver(&context, &[checkout("e-4", "2026-02-05T00:00:00Z", "u-1", "GUILD_BUILDER", 99900, "pi_1", "paid")], 1).await;
+    deliver(
+        &context,
+        &[checkout("e-4", "2026-02-05T00:00:00Z", "u-1", "GUILD_BUILDER", 99900, "pi_1", "paid")],
+        1,
+    )
+    .await;
     member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
     assert_eq!(member.stands().await, (PlanTier::Guildmaster, 15 + 15));
     let balance = at(&member.engine, NOW).store.credits(&user()).await.unwrap();
@@ -181,19 +223,20 @@ async fn a_tier_that_is_not_in_the_map_is_told_and_nothing_is_booked() {
     ];
     deliver(&context, &paid, 10).await;
     let (changes, _) = changes(&engine, 0);
-    let (old, new) = changes.iter().rev().find(|(_, new)| new.subscription_id == record.subscription_id).unwrap();
-    let told = dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+    let (old, new) =
+        changes.iter().rev().find(|(_, new)| new.subscription_id == record.subscription_id).unwrap();
+    let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
     let why = "receipt_tier_name: \"Platinum:v2\" stands for no tier: add it to the map of tiers";
-    assert_eq!(told, DuesTold::UnknownTier(why.to_owned()));
+    assert_eq!(told, DuesOutcome::UnknownTier(why.to_owned()));
     assert_eq!(rows(&engine).await.len(), 0);
     let map = TierMap::parse("Platinum=SAGE, Platinum:v2=GUILDMASTER").unwrap();
-    assert_eq!(dues(&context.store, &map, old.as_ref(), new).await.unwrap(), DuesTold::Applied);
+    assert_eq!(apply_dues(&context.store, &map, old.as_ref(), new).await.unwrap(), DuesOutcome::Applied);
     assert_eq!(tier(&context.store).await, PlanTier::Guildmaster, "a name with its version comes first");
     assert_eq!(TierMap::parse("Plus"), Err("\"Plus\" is not NAME=TIER".to_owned()));
     assert_eq!(TierMap::parse("Plus=GOLD"), Err("\"Plus=GOLD\": \"GOLD\" is not a tier".to_owned()));
 }
 
-/// Stripe's events and dues of one user, booked by two at once.
+/// Stripe's events and dues of one user, booked by two workers at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stripe_and_dues_at_once_lose_nothing() {
     let (member, record) = Member::new().await;
@@ -205,11 +248,13 @@ async fn stripe_and_dues_at_once_lose_nothing() {
         let store = context.store.clone();
         tokio::spawn(async move {
             for (old, new) in changes {
-                dues(&store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+                apply_dues(&store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
             }
         })
     };
-    let top_ups: Vec<_> = (0..10).map(|n| checkout(&format!("e-{n}"), NOW, "u-1", "CREDITS", 500, &format!("pi_{n}"), "paid")).collect();
+    let top_ups: Vec<_> = (0..10)
+        .map(|n| checkout(&format!("e-{n}"), NOW, "u-1", "CREDITS", 500, &format!("pi_{n}"), "paid"))
+        .collect();
     let stripe = {
         let context = at(engine, NOW);
         tokio::spawn(async move { deliver(&context, &top_ups, 1).await })

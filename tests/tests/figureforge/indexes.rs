@@ -1,10 +1,11 @@
-//! Each of the six indexes, by name: who is in it, in which order, and who leaves it.
+//! Each of the six indexes, by name: its members, their order, and what removes an item from it.
 
 use super::*;
-use dues_processors::read_models::figureforge::queries::{self, Asked};
+use dues_processors::figureforge::queries;
+use dues_processors::figureforge::queries::PageRequest;
 use dues_projections::figureforge::job::JobStatus;
 use dues_projections::figureforge::report::ReportStatus;
-use dues_tests::stripe::subscription;
+use dues_tests::fixtures::stripe::subscription;
 
 dues_tests::on_engines! {
     by_email_finds_a_user_by_email,
@@ -26,7 +27,10 @@ async fn by_email_finds_a_user_by_email<E: Engine>(engine: E) {
         ])
         .await;
     let found = async |forge: &Forge<E>, email: &str| {
-        texts(&queries::users_by_email(&forge.store, email, Asked::default()).await.unwrap(), "email_sk")
+        texts(
+            &queries::users_by_email(&forge.store, email, PageRequest::default()).await.unwrap(),
+            "email_sk",
+        )
     };
     assert_eq!(found(&forge, "ada@EXAMPLE.com").await, ["USER#u-1"]);
     forge.tell(&[event("e-3", 2, "user.saved", user("u-1", "ada@example.org"))]).await;
@@ -41,13 +45,26 @@ async fn by_email_finds_a_user_by_email<E: Engine>(engine: E) {
 async fn by_stripe_sub_finds_whose_a_stripe_subscription_is<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let start = "2026-01-01T00:00:00Z";
-    forge.tell(&[subscription("evt_2", "updated", "2026-01-02T00:00:00Z", "u-1", "SAGE", "active", start)]).await;
+    forge
+        .tell(&[subscription("evt_2", "updated", "2026-01-02T00:00:00Z", "u-1", "SAGE", "active", start)])
+        .await;
     forge.tell(&[subscription("evt_1", "created", start, "u-1", "INITIATE", "incomplete", start)]).await;
-    let found = async |forge: &Forge<E>| queries::subscription_by_stripe_id(&forge.store, "sub_u-1").await.unwrap().unwrap();
+    let found = async |forge: &Forge<E>| {
+        queries::subscription_by_stripe_id(&forge.store, "sub_u-1").await.unwrap().unwrap()
+    };
     let row = found(&forge).await;
-    assert_eq!((row.text("stripe_sub_sk"), row.text("status"), row.text("plan")), (Some("USER#u-1"), Some("active"), Some("PLAN#SAGE")));
-    forge.tell(&[subscription("evt_3", "deleted", "2026-01-20T00:00:00Z", "u-1", "SAGE", "canceled", start)]).await;
-    assert_eq!(found(&forge).await.text("status"), Some("canceled"), "what comes late still finds whose it was");
+    assert_eq!(
+        (row.text("stripe_sub_sk"), row.text("status"), row.text("plan")),
+        (Some("USER#u-1"), Some("active"), Some("PLAN#SAGE"))
+    );
+    forge
+        .tell(&[subscription("evt_3", "deleted", "2026-01-20T00:00:00Z", "u-1", "SAGE", "canceled", start)])
+        .await;
+    assert_eq!(
+        found(&forge).await.text("status"),
+        Some("canceled"),
+        "what comes late still finds whose it was"
+    );
     assert_eq!(queries::subscription_by_stripe_id(&forge.store, "sub_nobody").await.unwrap(), None);
 }
 
@@ -63,11 +80,17 @@ async fn jobs_by_status_lists_jobs_in_a_status_by_created_at<E: Engine>(engine: 
         ])
         .await;
     let listed = async |forge: &Forge<E>, status: JobStatus| {
-        texts(&queries::jobs_by_status(&forge.store, status, Asked::default()).await.unwrap(), "job_id")
+        texts(&queries::jobs_by_status(&forge.store, status, PageRequest::default()).await.unwrap(), "job_id")
     };
     assert_eq!(listed(&forge, JobStatus::Queued).await, ["j-c", "j-b", "j-a", "j-d"], "as numbers");
-    let then = [("e-5", "started", "j-a"), ("e-6", "succeeded", "j-b"), ("e-7", "failed", "j-c"), ("e-8", "cancelled", "j-d")];
-    let then: Vec<Sent> = then.iter().map(|(id, what, name)| event(id, 50, &format!("job.{what}"), job(name))).collect();
+    let then = [
+        ("e-5", "started", "j-a"),
+        ("e-6", "succeeded", "j-b"),
+        ("e-7", "failed", "j-c"),
+        ("e-8", "cancelled", "j-d"),
+    ];
+    let then: Vec<Sent> =
+        then.iter().map(|(id, what, name)| event(id, 50, &format!("job.{what}"), job(name))).collect();
     forge.tell(&then).await;
     for (status, job) in JobStatus::ALL.into_iter().skip(1).zip(["j-a", "j-b", "j-c", "j-d"]) {
         assert_eq!(listed(&forge, status).await, [job], "{status:?}");
@@ -89,7 +112,7 @@ async fn images_by_user_lists_a_users_images_by_created_at<E: Engine>(engine: E)
         ])
         .await;
     let listed = async |forge: &Forge<E>, user: &str| {
-        texts(&queries::images_by_user(&forge.store, user, Asked::default()).await.unwrap(), "image_id")
+        texts(&queries::images_by_user(&forge.store, user, PageRequest::default()).await.unwrap(), "image_id")
     };
     assert_eq!(listed(&forge, "u-1").await, ["i-b", "i-c", "i-a"], "the newest first");
     assert_eq!(listed(&forge, "u-2").await, ["i-d"]);
@@ -116,7 +139,10 @@ async fn reports_by_status_lists_reports_in_a_status_by_created_at<E: Engine>(en
         ])
         .await;
     let listed = async |forge: &Forge<E>, status: ReportStatus| {
-        texts(&queries::reports_by_status(&forge.store, status, Asked::default()).await.unwrap(), "report_id")
+        texts(
+            &queries::reports_by_status(&forge.store, status, PageRequest::default()).await.unwrap(),
+            "report_id",
+        )
     };
     assert_eq!(listed(&forge, ReportStatus::Filed).await, ["r-2", "r-1"]);
     assert_eq!(listed(&forge, ReportStatus::Dismissed).await, ["r-3"]);
@@ -135,19 +161,31 @@ async fn plans_by_active_lists_plans_that_can_be_bought<E: Engine>(engine: E) {
         ])
         .await;
     let listed = async |forge: &Forge<E>, active: bool| {
-        texts(&queries::plans_by_active(&forge.store, active, Asked::default()).await.unwrap(), "plan_id")
+        texts(
+            &queries::plans_by_active(&forge.store, active, PageRequest::default()).await.unwrap(),
+            "plan_id",
+        )
     };
-    assert_eq!((listed(&forge, true).await, listed(&forge, false).await), (vec!["INITIATE".into(), "SAGE".into()], vec!["OLD".to_owned()]));
-    forge.tell(&[event("e-4", 4, "plan.saved", plan("INITIATE", false)), event("e-5", 5, "plan.deleted", plan("SAGE", true))]).await;
+    assert_eq!(
+        (listed(&forge, true).await, listed(&forge, false).await),
+        (vec!["INITIATE".into(), "SAGE".into()], vec!["OLD".to_owned()])
+    );
+    forge
+        .tell(&[
+            event("e-4", 4, "plan.saved", plan("INITIATE", false)),
+            event("e-5", 5, "plan.deleted", plan("SAGE", true)),
+        ])
+        .await;
     assert_eq!(listed(&forge, true).await, [""; 0], "a deleted plan is not active");
     assert_eq!(listed(&forge, false).await, ["OLD", "INITIATE"]);
 }
 
 async fn an_index_is_read_in_pages<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let images: Vec<Sent> = (0..25).map(|n| image(&format!("e-{n}"), n, &format!("i-{n:02}"), Some("u-1"), &["t"])).collect();
+    let images: Vec<Sent> =
+        (0..25).map(|n| image(&format!("e-{n}"), n, &format!("i-{n:02}"), Some("u-1"), &["t"])).collect();
     forge.tell(&images).await;
-    let (mut asked, mut listed) = (Asked { limit: Some(10), start: None }, Vec::new());
+    let (mut asked, mut listed) = (PageRequest { limit: Some(10), start: None }, Vec::new());
     loop {
         let page = queries::images_by_user(&forge.store, "u-1", asked.clone()).await.unwrap();
         assert!(page.items.len() <= 10);

@@ -1,8 +1,8 @@
-//! Reports decide whether their image may be seen, through the change stream.
+//! Reports decide whether their image is visible, through the change stream.
 
 use super::*;
-use dues_processors::read_models::figureforge::{Settings, queries};
-use dues_tests::faulty::{Faulty, Plug};
+use dues_processors::figureforge::{Settings, queries};
+use dues_tests::engines::faulty::{Faulty, Plug};
 
 dues_tests::on_engines! {
     reports_become_the_flag_status_of_their_image,
@@ -11,17 +11,32 @@ dues_tests::on_engines! {
 }
 
 fn report(id: &str, second: u32, what: &str, report: &str) -> Sent {
-    event(id, second, &format!("report.{what}"), json!({"image_id": "i-1", "report_id": report, "reason": "spam"}))
+    event(
+        id,
+        second,
+        &format!("report.{what}"),
+        json!({"image_id": "i-1", "report_id": report, "reason": "spam"}),
+    )
 }
 
 async fn flag_status<E: Engine>(engine: &E) -> String {
-    queries::image(&store(engine.clone()), "i-1").await.unwrap().unwrap().text("flag_status").unwrap().to_owned()
+    queries::image(&store(engine.clone()), "i-1")
+        .await
+        .unwrap()
+        .unwrap()
+        .text("flag_status")
+        .unwrap()
+        .to_owned()
 }
 
 async fn reports_become_the_flag_status_of_their_image<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge.tell(&[report("e-0", 1, "filed", "r-0"), image("e-1", 1, "i-1", None, &["a"])]).await;
-    assert_eq!(flag_status(&forge.engine).await, "human_pending", "also one that was filed before the image was known");
+    assert_eq!(
+        flag_status(&forge.engine).await,
+        "human_pending",
+        "also one that was filed before the image was known"
+    );
     for (told, status, found) in [
         (report("e-2", 2, "dismissed", "r-0"), "clean", 1),
         (report("e-3", 3, "filed", "r-1"), "human_pending", 1),
@@ -65,7 +80,8 @@ async fn reports_told_late_twice_and_through_crashes_end_the_same<E: Engine>(eng
     let kinds = ["filed", "reviewed", "dismissed", "deleted", "restored"];
     for n in 0..6 {
         for (second, what) in (10..).zip(kinds) {
-            deliver(&forge.context, &[report(&format!("{what} {n}"), second, what, &format!("r-{n}"))], 1).await;
+            deliver(&forge.context, &[report(&format!("{what} {n}"), second, what, &format!("r-{n}"))], 1)
+                .await;
         }
     }
     let mut changes = forge.engine.changes(place).await;
@@ -74,8 +90,8 @@ async fn reports_told_late_twice_and_through_crashes_end_the_same<E: Engine>(eng
     for change in changes.iter().chain(&changes) {
         // The write happens, and its answer is lost.
         told(&Faulty::on(forge.engine.clone(), Plug::after(1)), change).await;
-        let fate = told(&forge.engine, change).await;
-        assert!(matches!(fate, Fate::Applied | Fate::Duplicate), "{fate:?}");
+        let outcome = told(&forge.engine, change).await;
+        assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate), "{outcome:?}");
     }
     forge.follow().await;
     assert_eq!(flag_status(&forge.engine).await, "clean", "all were dismissed");

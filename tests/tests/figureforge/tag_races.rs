@@ -1,10 +1,11 @@
-//! Seeded random histories of several images, while several projectors deliver their changes: late, in any order, more than once, and dying after any write.
-//! In the end there are exactly the tag rows that the images imply.
+//! Seeded random histories of several images, while several projectors deliver their changes: late, in any
+//! order, more than once, and dying after any write. In the end there are exactly the tag rows that the
+//! images imply.
 
 use super::*;
 use dues_events::Value as Attribute;
 use dues_store::{Condition, Key};
-use dues_tests::faulty::Faulty;
+use dues_tests::engines::faulty::Faulty;
 use fastrand::Rng;
 use futures::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +22,13 @@ const TAGS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const STEPS: usize = 40;
 const SEEDS: u64 = 6;
 
-/// Changes an image as any service might: new tags, a soft delete, an undelete, a hard delete, hidden, or shown again.
+/// Changes an image as any service might: new tags, a soft delete, an undelete, a hard delete, hidden, or
+/// visible again.
 async fn step<E: Engine>(engine: &Logged<E>, random: &mut Rng) {
-    let key = Key { partition: format!("IMG#{}", IMAGES[random.usize(..IMAGES.len())]), sort: Some("META".to_owned()) };
+    let key = Key {
+        partition: format!("IMG#{}", IMAGES[random.usize(..IMAGES.len())]),
+        sort: Some("META".to_owned()),
+    };
     let there = engine.get(&FIGUREFORGE, key.clone()).await.unwrap();
     if there.is_some() && random.u8(..8) == 0 {
         engine.delete(&FIGUREFORGE, key, Condition::Always).await.unwrap();
@@ -40,25 +45,34 @@ async fn step<E: Engine>(engine: &Logged<E>, random: &mut Rng) {
         0 => image.set("deleted_at", Attribute::number(9)),
         1 => image.set("deleted_at", Attribute::Null),
         2 => image.set("public", Attribute::Bool(random.bool())),
-        3 => image.set_text("flag_status", ["clean", "human_pending", "auto_blocked", "removed"][random.usize(..4)]),
+        3 => image.set_text(
+            "flag_status",
+            ["clean", "human_pending", "auto_blocked", "removed"][random.usize(..4)],
+        ),
         _ => {
             image.set("public", Attribute::Bool(true));
-            image.set("tags", Attribute::L(TAGS.into_iter().filter(|_| random.bool()).map(Attribute::text).collect()));
+            image.set(
+                "tags",
+                Attribute::L(TAGS.into_iter().filter(|_| random.bool()).map(Attribute::text).collect()),
+            );
         }
     }
     engine.put(&FIGUREFORGE, image, Condition::Always).await.unwrap();
 }
 
-/// The changes that have gone through, whoever delivered them.
+/// The changes that have been processed, by any projector.
 type Through = Arc<Mutex<BTreeSet<usize>>>;
 
-/// Delivers changes until the writer is done and each of them has gone through somewhere: any of those that there are, some of them again.
+/// Delivers changes until the writer is done and each of them has been processed by some projector: in
+/// random order, with repeats.
 async fn deliver_all<E: Engine>(engine: Logged<E>, mut random: Rng, through: Through, done: Arc<AtomicBool>) {
     for _ in 0..5000 {
         let over = done.load(Ordering::SeqCst);
         let changes = engine.changes(0).await;
-        let images: Vec<usize> = (0..changes.len()).filter(|n| changes[*n].partition().starts_with("IMG#")).collect();
-        let waiting: Vec<usize> = images.iter().copied().filter(|n| !through.lock().unwrap().contains(n)).collect();
+        let images: Vec<usize> =
+            (0..changes.len()).filter(|n| changes[*n].partition().starts_with("IMG#")).collect();
+        let waiting: Vec<usize> =
+            images.iter().copied().filter(|n| !through.lock().unwrap().contains(n)).collect();
         if waiting.is_empty() && over {
             return;
         }
@@ -67,16 +81,18 @@ async fn deliver_all<E: Engine>(engine: Logged<E>, mut random: Rng, through: Thr
             tokio::time::sleep(Duration::from_micros(200)).await;
             continue;
         };
-        let fate = if random.u8(..3) == 0 {
+        let outcome = if random.u8(..3) == 0 {
             told(&Faulty::after(engine.clone(), random.u64(1..4)), &changes[n]).await
         } else {
             told(&engine, &changes[n]).await
         };
-        match fate {
-            // Nothing follows from a change that leaves the tags as they are.
-            Fate::Applied | Fate::Duplicate | Fate::Skipped => drop(through.lock().unwrap().insert(n)),
-            Fate::Failed(_) => {}
-            Fate::Ignored | Fate::Parked => panic!("{fate:?}: {:?}", changes[n]),
+        match outcome {
+            // A change that leaves the tags as they are has no effect.
+            Outcome::Applied | Outcome::Duplicate | Outcome::Skipped => {
+                through.lock().unwrap().insert(n);
+            }
+            Outcome::Failed(_) => {}
+            Outcome::Ignored | Outcome::Parked => panic!("{outcome:?}: {:?}", changes[n]),
         }
     }
     panic!("it comes to no end");
@@ -88,7 +104,8 @@ async fn random_histories_of_images_end_with_exactly_the_tags_that_they_imply<E:
         let (through, done) = (Through::default(), Arc::new(AtomicBool::new(false)));
         let before = engine.changes(0).await.len();
         through.lock().unwrap().extend(0..before);
-        let deliver = |n| deliver_all(engine.dawdling(), Rng::with_seed(seed * 10 + n), through.clone(), done.clone());
+        let deliver =
+            |n| deliver_all(engine.dawdling(), Rng::with_seed(seed * 10 + n), through.clone(), done.clone());
         let projectors: Vec<_> = (0..4).map(|n| tokio::spawn(deliver(n))).collect();
         let mut random = Rng::with_seed(seed);
         for _ in 0..STEPS {
@@ -101,7 +118,7 @@ async fn random_histories_of_images_end_with_exactly_the_tags_that_they_imply<E:
     }
 }
 
-/// An image with these tags; without any it is deleted for good.
+/// An image with these tags; without any it is deleted permanently.
 async fn write<E: Engine>(engine: &Logged<E>, tags: &[&str]) -> Change {
     if tags.is_empty() {
         let key = Key { partition: "IMG#i-0".to_owned(), sort: Some("META".to_owned()) };
@@ -118,10 +135,12 @@ async fn write<E: Engine>(engine: &Logged<E>, tags: &[&str]) -> Change {
     engine.changes(0).await.pop().unwrap()
 }
 
-/// A projector has read the image and is about to write; the image changes, and another projector does what follows; then the first one goes on.
+/// A projector has read the image and is about to write; the image changes, and another projector applies
+/// that change; then the first one proceeds.
 async fn a_slow_projector_does_not_undo_a_faster_one<E: Engine>(engine: E) {
     let engine = Logged::new(engine);
-    let cases: [(&[&str], &[&str]); 4] = [(&["a", "b"], &["b", "c"]), (&["a"], &[]), (&["a", "b"], &["c"]), (&["b"], &["a", "b", "d"])];
+    let cases: [(&[&str], &[&str]); 4] =
+        [(&["a", "b"], &["b", "c"]), (&["a"], &[]), (&["a", "b"], &["c"]), (&["b"], &["a", "b", "d"])];
     for (slow, fast) in cases {
         let first = write(&engine, slow).await;
         let (gated, gate) = engine.gated();
@@ -129,12 +148,12 @@ async fn a_slow_projector_does_not_undo_a_faster_one<E: Engine>(engine: E) {
         gate.reached().await;
         let second = write(&engine, fast).await;
         let quick = told(&engine, &second).await;
-        assert!(matches!(quick, Fate::Applied | Fate::Duplicate), "{quick:?}");
+        assert!(matches!(quick, Outcome::Applied | Outcome::Duplicate), "{quick:?}");
         gate.open();
         let late = running.await.unwrap();
-        assert!(matches!(late, Fate::Applied | Fate::Duplicate), "{late:?}");
+        assert!(matches!(late, Outcome::Applied | Outcome::Duplicate), "{late:?}");
         assert_eq!(tag_rows(&engine).await, implied(&engine).await, "{slow:?}, then {fast:?}");
-        // The next case begins with nothing.
+        // The next case starts empty.
         if !fast.is_empty() {
             let gone = write(&engine, &[]).await;
             told(&engine, &gone).await;

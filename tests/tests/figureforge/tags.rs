@@ -1,8 +1,8 @@
-//! Tags follow their images, whoever wrote them, in whichever order and however often their changes are delivered.
+//! Tags follow their images, for any writer, in any order and any number of deliveries.
 
 use super::*;
 use dues_store::{Condition, Key};
-use dues_tests::faulty::{Faulty, Plug};
+use dues_tests::engines::faulty::{Faulty, Plug};
 
 dues_tests::on_engines! {
     a_retag_a_soft_delete_an_undelete_and_a_hard_delete_are_followed,
@@ -16,18 +16,30 @@ dues_tests::on_engines! {
 async fn a_retag_a_soft_delete_an_undelete_and_a_hard_delete_are_followed<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let of = |what: &str, second: u32| {
-        event(&format!("{what} {second}"), second, &format!("image.{what}"), json!({"image_id": "i-1", "tags": ["b", "c"]}))
+        event(
+            &format!("{what} {second}"),
+            second,
+            &format!("image.{what}"),
+            json!({"image_id": "i-1", "tags": ["b", "c"]}),
+        )
     };
-    let pairs = |tags: &[&str]| tags.iter().map(|tag| ((*tag).to_owned(), "i-1".to_owned())).collect::<BTreeSet<_>>();
+    let pairs =
+        |tags: &[&str]| tags.iter().map(|tag| ((*tag).to_owned(), "i-1".to_owned())).collect::<BTreeSet<_>>();
     for (told, tags) in [
         (image("e-1", 1, "i-1", None, &["a", "b"]), &["a", "b"][..]),
         (of("tagged", 2), &["b", "c"]),
         (of("deleted", 3), &[]),
         (of("restored", 4), &["b", "c"]),
         (event("private", 5, "image.saved", json!({"image_id": "i-1", "url": "x", "public": false})), &[]),
-        (event("public", 6, "image.saved", json!({"image_id": "i-1", "url": "x", "public": true})), &["b", "c"]),
+        (
+            event("public", 6, "image.saved", json!({"image_id": "i-1", "url": "x", "public": true})),
+            &["b", "c"],
+        ),
         (event("flag", 7, "image.flagged", json!({"image_id": "i-1", "flag_status": "auto_blocked"})), &[]),
-        (event("clean", 8, "image.flagged", json!({"image_id": "i-1", "flag_status": "human_pending"})), &["b", "c"]),
+        (
+            event("clean", 8, "image.flagged", json!({"image_id": "i-1", "flag_status": "human_pending"})),
+            &["b", "c"],
+        ),
         (of("purged", 9), &[]),
         (image("e-9", 10, "i-1", None, &["a", "b"]), &[]),
     ] {
@@ -36,7 +48,7 @@ async fn a_retag_a_soft_delete_an_undelete_and_a_hard_delete_are_followed<E: Eng
     }
 }
 
-/// An image as another service may have made it.
+/// An image as another service may write it.
 fn plain(id: &str, tags: &[String]) -> Item {
     let mut item = Item::new();
     item.set_text("pk", format!("IMG#{id}"));
@@ -53,14 +65,21 @@ fn key(id: &str) -> Key {
 
 async fn tags_follow_an_image_that_another_service_wrote<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    forge.engine.put(&FIGUREFORGE, plain("i-1", &["a".to_owned(), "b".to_owned()]), Condition::Always).await.unwrap();
+    forge
+        .engine
+        .put(&FIGUREFORGE, plain("i-1", &["a".to_owned(), "b".to_owned()]), Condition::Always)
+        .await
+        .unwrap();
     forge.follow().await;
     assert_eq!(tag_rows(&forge.engine).await.len(), 2);
     let mut set = plain("i-1", &[]);
     set.set("tags", dues_events::Value::Ss(vec!["b".into(), "c".into()]));
     forge.engine.put(&FIGUREFORGE, set, Condition::Always).await.unwrap();
     forge.follow().await;
-    assert_eq!(tag_rows(&forge.engine).await, [("b".to_owned(), "i-1".to_owned()), ("c".to_owned(), "i-1".to_owned())].into());
+    assert_eq!(
+        tag_rows(&forge.engine).await,
+        [("b".to_owned(), "i-1".to_owned()), ("c".to_owned(), "i-1".to_owned())].into()
+    );
     forge.engine.delete(&FIGUREFORGE, key("i-1"), Condition::Always).await.unwrap();
     forge.follow().await;
     assert!(tag_rows(&forge.engine).await.is_empty());
@@ -72,10 +91,14 @@ async fn what_does_not_concern_the_tags_costs_nothing<E: Engine>(engine: E) {
     let place = forge.seen;
     forge.tell(&[event("e-2", 2, "image.favorited", json!({"image_id": "i-1", "favorited_count": 3}))]).await;
     let [liked] = <[Change; 1]>::try_from(forge.engine.changes(place).await).unwrap();
-    assert_eq!(told(&forge.engine, &liked).await, Fate::Skipped);
+    assert_eq!(told(&forge.engine, &liked).await, Outcome::Skipped);
     let first = forge.engine.changes(0).await.remove(0);
     let writes = forge.engine.changes(0).await.len();
-    assert_eq!(told(&Faulty::on(forge.engine.clone(), Plug::after(1)), &first).await, Fate::Duplicate, "it reads, and writes nothing");
+    assert_eq!(
+        told(&Faulty::on(forge.engine.clone(), Plug::after(1)), &first).await,
+        Outcome::Duplicate,
+        "it reads, and writes nothing"
+    );
     assert_eq!(forge.engine.changes(0).await.len(), writes);
 }
 
@@ -84,7 +107,7 @@ async fn deliveries_backwards_and_twice_end_the_same<E: Engine>(engine: E) {
     let tags = |names: &str| names.chars().map(String::from).collect::<Vec<_>>();
     for names in ["ab", "bc", "", "ad", "cd"] {
         engine.put(&FIGUREFORGE, plain("i-1", &tags(names)), Condition::Always).await.unwrap();
-        // Only some of the changes are seen in time.
+        // Only some of the changes are projected in time.
         let changes = engine.changes(0).await;
         if names == "bc" {
             told(&engine, changes.last().unwrap()).await;
@@ -94,30 +117,39 @@ async fn deliveries_backwards_and_twice_end_the_same<E: Engine>(engine: E) {
     changes.retain(|change| change.partition().starts_with("IMG#"));
     assert_eq!(changes.len(), 5);
     for change in changes.iter().rev().chain(&changes) {
-        let fate = told(&engine, change).await;
-        assert!(matches!(fate, Fate::Applied | Fate::Duplicate), "{fate:?}");
+        let outcome = told(&engine, change).await;
+        assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate), "{outcome:?}");
     }
-    assert_eq!(tag_rows(&engine).await, [("c".to_owned(), "i-1".to_owned()), ("d".to_owned(), "i-1".to_owned())].into());
+    assert_eq!(
+        tag_rows(&engine).await,
+        [("c".to_owned(), "i-1".to_owned()), ("d".to_owned(), "i-1".to_owned())].into()
+    );
 }
 
 async fn after_a_crash_at_any_write_of_many_tags_redelivery_ends_the_same<E: Engine>(engine: E) {
     let engine = Logged::new(engine);
     let many = |from: usize| (from..from + 150).map(|n| format!("t-{n:03}")).collect::<Vec<_>>();
-    // 150 tags before and 150 after, half of them the same: 225 to look at, in three transactions with their checks.
+    // 150 tags before and 150 after, half of them the same: 225 to compare, in three transactions with their
+    // checks.
     for step in 1..=4 {
         let id = format!("i-{step}");
         engine.put(&FIGUREFORGE, plain(&id, &many(0)), Condition::Always).await.unwrap();
         let first = engine.changes(0).await.pop().unwrap();
-        assert_eq!(told(&engine, &first).await, Fate::Applied);
+        assert_eq!(told(&engine, &first).await, Outcome::Applied);
         engine.put(&FIGUREFORGE, plain(&id, &many(75)), Condition::Always).await.unwrap();
         let second = engine.changes(0).await.pop().unwrap();
         let plug = Plug::after(step);
         let cut = told(&Faulty::on(engine.clone(), plug.clone()), &second).await;
-        assert_eq!((plug.is_pulled(), matches!(cut, Fate::Failed(_))), (step < 4, step < 4), "step {step}: {cut:?}");
+        assert_eq!(
+            (plug.is_pulled(), matches!(cut, Outcome::Failed(_))),
+            (step < 4, step < 4),
+            "step {step}: {cut:?}"
+        );
         let again = told(&engine, &second).await;
-        assert!(matches!(again, Fate::Applied | Fate::Duplicate), "{again:?}");
+        assert!(matches!(again, Outcome::Applied | Outcome::Duplicate), "{again:?}");
         let expected: BTreeSet<_> = many(75).into_iter().map(|tag| (tag, id.clone())).collect();
-        let rows: BTreeSet<_> = tag_rows(&engine).await.into_iter().filter(|(_, image)| *image == id).collect();
+        let rows: BTreeSet<_> =
+            tag_rows(&engine).await.into_iter().filter(|(_, image)| *image == id).collect();
         assert_eq!(rows, expected, "step {step}");
     }
     assert_eq!(tag_rows(&engine).await, implied(&engine).await);
@@ -128,7 +160,7 @@ async fn without_the_read_model_nothing_follows<E: Engine>(engine: E) {
     engine.put(&FIGUREFORGE, plain("i-1", &["a".to_owned()]), Condition::Always).await.unwrap();
     let change = engine.changes(0).await.remove(0);
     let others = dues_processors::read_models::ReadModels::parse("usage").unwrap();
-    let fates = Projector { read_models: others, ..projector(&engine) }.project(&[change]).await.fates;
-    assert_eq!(fates, [Fate::Skipped]);
+    let outcomes = Projector { read_models: others, ..projector(&engine) }.project(&[change]).await.outcomes;
+    assert_eq!(outcomes, [Outcome::Skipped]);
     assert!(tag_rows(&engine).await.is_empty());
 }

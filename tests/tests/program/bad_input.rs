@@ -1,9 +1,10 @@
-//! Poison never stalls the stream: it is put aside with a reason, and everything around it goes through.
+//! Poison records never stall the stream: each is parked with a reason, and everything around it is
+//! processed.
 
 use serde_json::{Value, json};
 
-use crate::records::{Debit, activate, change, plain, plus, tier};
-use crate::run::{Dues, counts, texts};
+use crate::support::records::{Debit, activate, change, plain, plus, tier};
+use crate::support::run::{Dues, counts, texts};
 
 /// A line that cannot be processed, and the field that its reason must name.
 type Bad = (Vec<u8>, &'static str);
@@ -13,10 +14,12 @@ fn every_bad_payment_is_parked_with_its_field_and_line_and_every_good_one_betwee
     let dues = Dues::new();
     let users: Vec<String> = (0..40).map(|n| format!("u-{n}")).collect();
     dues.members(&users.iter().map(|user| activate(&format!("m-{user}"), user)).collect::<Vec<_>>());
-    let debits: Vec<Debit> = users.iter().map(|user| Debit::new(user, &dues.id(user, 0), &format!("c-{user}"))).collect();
-    let good: Vec<Value> = debits.iter().map(|debit| debit.submitted(&format!("p-{}", debit.user), "2026-02-01")).collect();
+    let debits: Vec<Debit> =
+        users.iter().map(|user| Debit::new(user, &dues.id(user, 0), &format!("c-{user}"))).collect();
+    let good: Vec<Value> =
+        debits.iter().map(|debit| debit.submitted(&format!("p-{}", debit.user), "2026-02-01")).collect();
 
-    // All spoil the record of the last user, which no good line before them touches.
+    // All target the last user's record, which no good line before them touches.
     let target = &debits[39];
     let bad = |event: &str, spoil: &dyn Fn(&mut Value)| {
         let mut line = target.submitted(event, "2026-02-01");
@@ -56,8 +59,14 @@ fn every_bad_payment_is_parked_with_its_field_and_line_and_every_good_one_betwee
         (bad("x-14", &|line| line["payment"]["return_code"] = json!("Q99!")), "payment.return_code"),
         (bad("x-15", &|line| line["payment"]["subscription_id"] = json!(["a"])), "payment.subscription_id"),
     ];
-    bads.push((bad("x-16", &|line| line["payment"]["subscription_id"] = json!("no-such-record")), "payment.subscription_id"));
-    bads.push((bad("x-17", &|line| line["payment"]["subscription_id"] = json!(debits[1].subscription)), "payment.user_id"));
+    bads.push((
+        bad("x-16", &|line| line["payment"]["subscription_id"] = json!("no-such-record")),
+        "payment.subscription_id",
+    ));
+    bads.push((
+        bad("x-17", &|line| line["payment"]["subscription_id"] = json!(debits[1].subscription)),
+        "payment.user_id",
+    ));
     bads.push((other_content, "event_id"));
     assert_parked_between(&dues, "site-payments", &good, &bads);
     for user in &users {
@@ -75,22 +84,41 @@ fn every_bad_membership_change_is_parked_with_its_field_and_line_and_every_good_
         line.to_string().into_bytes()
     };
     let months = |n: i64| move |line: &mut Value| line["membership"]["pause_duration_months"] = json!(n);
-    let other_content = change("m-0", "ACTIVATE", "u-0", "2026-01-05", plus("2026-03-01")).to_string().into_bytes();
+    let other_content =
+        change("m-0", "ACTIVATE", "u-0", "2026-01-05", plus("2026-03-01")).to_string().into_bytes();
     let bads: Vec<Bad> = vec![
         (bad("x-1", "PAUSE", &months(0)), "membership.pause_duration_months"),
         (bad("x-2", "PAUSE", &months(13)), "membership.pause_duration_months"),
         (bad("x-3", "PAUSE", &months(-1)), "membership.pause_duration_months"),
         (bad("x-4", "PAUSE", &|line| line["membership"] = json!({})), "membership.pause_duration_months"),
-        (bad("x-5", "PAUSE", &|line| line["membership"]["pause_duration_months"] = json!("two")), "membership.pause_duration_months"),
-        (bad("x-6", "REACTIVATE", &|line| line["membership"]["billing_week"] = json!(9)), "membership.billing_week"),
-        (bad("x-7", "REACTIVATE", &|line| line["membership"]["billing_week"] = json!(0)), "membership.billing_week"),
+        (
+            bad("x-5", "PAUSE", &|line| line["membership"]["pause_duration_months"] = json!("two")),
+            "membership.pause_duration_months",
+        ),
+        (
+            bad("x-6", "REACTIVATE", &|line| line["membership"]["billing_week"] = json!(9)),
+            "membership.billing_week",
+        ),
+        (
+            bad("x-7", "REACTIVATE", &|line| line["membership"]["billing_week"] = json!(0)),
+            "membership.billing_week",
+        ),
         (bad("x-8", "UPGRADE", &|line| line["membership"]["amount"] = json!(29.99)), "membership.amount"),
         (bad("x-9", "UPGRADE", &|line| line["membership"]["amount"] = json!("-0.01")), "membership.amount"),
-        (bad("x-10", "DOWNGRADE", &|line| line["membership"]["amount"] = json!("1.234")), "membership.amount"),
+        (
+            bad("x-10", "DOWNGRADE", &|line| line["membership"]["amount"] = json!("1.234")),
+            "membership.amount",
+        ),
         (bad("x-11", "UPGRADE", &|line| line["membership"]["tier"] = Value::Null), "membership.tier"),
         (bad("x-12", "REACTIVATE", &|line| line["membership"]["term"] = json!("WEEKLY")), "membership.term"),
-        (bad("x-13", "REACTIVATE", &|line| line["membership"]["billing_date"] = json!("2026-13-01")), "membership.billing_date"),
-        (bad("x-14", "REACTIVATE", &|line| line["membership"]["provider"] = json!("ldap")), "membership.provider"),
+        (
+            bad("x-13", "REACTIVATE", &|line| line["membership"]["billing_date"] = json!("2026-13-01")),
+            "membership.billing_date",
+        ),
+        (
+            bad("x-14", "REACTIVATE", &|line| line["membership"]["provider"] = json!("ldap")),
+            "membership.provider",
+        ),
         (bad("x-15", "REACTIVATE", &|line| line["membership"] = Value::Null), "membership"),
         (bad("x-16", "CANCEL", &|line| line["user_id"] = Value::Null), "user_id"),
         (bad("x-17", "CANCEL", &|line| line["user_id"] = json!("")), "user_id"),
@@ -104,11 +132,15 @@ fn every_bad_membership_change_is_parked_with_its_field_and_line_and_every_good_
     assert_parked_between(&dues, "memberships", &good, &bads);
     for n in 0..40 {
         let record = dues.only(&format!("u-{n}"));
-        assert_eq!((&record["billing_status"], &record["billing_amount"]), (&json!("SCHEDULED"), &json!("14.99")), "{record}");
+        assert_eq!(
+            (&record["billing_status"], &record["billing_amount"]),
+            (&json!("SCHEDULED"), &json!("14.99")),
+            "{record}"
+        );
     }
 }
 
-/// Ingests good lines with a bad one after each, as long as there are any.
+/// Ingests the good lines with a bad one after each, as long as there are any.
 fn assert_parked_between(dues: &Dues, stream: &str, good: &[Value], bads: &[Bad]) {
     assert!(bads.len() < good.len(), "a good line must come after the last bad one");
     let mut file = Vec::new();
@@ -127,7 +159,10 @@ fn assert_parked_between(dues: &Dues, stream: &str, good: &[Value], bads: &[Bad]
     assert_eq!(rows.len(), bads.len());
     for (n, (bad, field)) in bads.iter().enumerate() {
         let line = format!("line {}", 2 * n + 2);
-        let row = rows.iter().find(|row| row["sequence"] == line.as_str()).unwrap_or_else(|| panic!("{line} is not parked"));
+        let row = rows
+            .iter()
+            .find(|row| row["sequence"] == line.as_str())
+            .unwrap_or_else(|| panic!("{line} is not parked"));
         let reason = row["reason"].as_str().unwrap();
         assert!(reason.starts_with(&format!("{field}: ")), "{line}: {reason:?} does not name {field}");
         assert!(reason.len() < 200, "{line}: {reason:?}");
@@ -136,7 +171,7 @@ fn assert_parked_between(dues: &Dues, stream: &str, good: &[Value], bads: &[Bad]
         assert_eq!(row["record"].as_str().unwrap(), String::from_utf8_lossy(bad), "{line} is kept whole");
         assert!(!row["parked_id"].as_str().unwrap().is_empty() && !row["code"].as_str().unwrap().is_empty());
     }
-    // The same file again: the good are known, and nothing is parked twice.
+    // The same file again: the good lines are duplicates, and no record is parked twice.
     assert_eq!(dues.ingest_bytes(stream, &file), counts([("duplicate", applied), ("parked", parked)]));
     assert_eq!(dues.parked(), rows);
 }
@@ -146,11 +181,19 @@ fn parked_records_tell_event_user_and_code() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1"), plain("m-2", "CANCEL", "u-9", "2026-01-06")]);
     let debit = Debit::new("u-1", "no-such-record", "c-1");
-    dues.payments(&[debit.submitted("p-1", "2026-02-01"), json!({"event_id": "p-2", "type": "SUBSCRIPTION_COMPLETED"})]);
+    dues.payments(&[
+        debit.submitted("p-1", "2026-02-01"),
+        json!({"event_id": "p-2", "type": "SUBSCRIPTION_COMPLETED"}),
+    ]);
     let mut rows: Vec<Vec<Value>> = dues
         .parked()
         .iter()
-        .map(|row| ["event_id", "user_id", "stream", "code", "sequence"].iter().map(|name| row[*name].clone()).collect())
+        .map(|row| {
+            ["event_id", "user_id", "stream", "code", "sequence"]
+                .iter()
+                .map(|name| row[*name].clone())
+                .collect()
+        })
         .collect();
     rows.sort_by_key(|row| row[0].to_string());
     assert_eq!(
@@ -211,7 +254,10 @@ fn other_types_are_skipped_whatever_their_shape() {
         json!({"type": "subscription_completed", "occurred_at": [1], "payment": {"amount": 3}}),
     ];
     assert_eq!(dues.payments(&others), counts([("skipped", 3)]));
-    let others = [json!({"type": "LOGIN", "user_id": "u-1"}), json!({"type": "REFERRED", "user_id": {"id": 1}, "membership": []})];
+    let others = [
+        json!({"type": "LOGIN", "user_id": "u-1"}),
+        json!({"type": "REFERRED", "user_id": {"id": 1}, "membership": []}),
+    ];
     assert_eq!(dues.members(&others), counts([("skipped", 2)]));
     assert_eq!(dues.parked(), Vec::<Value>::new());
     assert_eq!(dues.ok(&["show", "u-1", "--json"]), before);
@@ -223,6 +269,9 @@ fn unknown_fields_are_kept_out_of_the_way() {
     let mut line = activate("m-1", "u-1");
     line["trace"] = json!({"deep": [1, 2, {"x": null}]});
     line["membership"]["colour"] = json!("blue");
-    assert_eq!(dues.members(&[line, change("m-2", "UPGRADE", "u-1", "2026-01-06", tier("Pro", "29.99"))]), counts([("applied", 2)]));
+    assert_eq!(
+        dues.members(&[line, change("m-2", "UPGRADE", "u-1", "2026-01-06", tier("Pro", "29.99"))]),
+        counts([("applied", 2)])
+    );
     assert!(!dues.ok(&["show", "u-1", "--json"]).contains("blue"));
 }

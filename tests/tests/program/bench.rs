@@ -1,6 +1,6 @@
-//! `dues bench`: the numbers are there, and they are not absurd.
+//! `dues bench`: the numbers are present and plausible.
 
-use crate::run::{Dues, alone};
+use crate::support::run::{Dues, alone};
 
 #[test]
 fn the_benchmark_tells_its_numbers_and_leaves_nothing_behind() {
@@ -11,7 +11,7 @@ fn the_benchmark_tells_its_numbers_and_leaves_nothing_behind() {
     assert_eq!(told["events"], 20_000);
     assert!(number("events_per_s") > 100.0 && number("raw_sqlite_events_per_s") > 100.0, "{told}");
     assert!(number("flat") > 0.2, "a store that holds rows already is much slower: {told}");
-    // A loose guard: machines are noisy, and other tests run beside this one.
+    // A loose bound: machines are noisy, and other tests run concurrently.
     assert!(number("ratio") > 0.2, "{told}");
     assert!(number("peak_memory_mb") > 0.0 && number("peak_memory_mb") < 300.0, "{told}");
     assert!(!dues.data().exists(), "the folder of the measurement was left behind");
@@ -21,12 +21,18 @@ fn the_benchmark_tells_its_numbers_and_leaves_nothing_behind() {
 fn the_benchmark_leaves_the_data_beside_it_alone() {
     let _alone = alone();
     let dues = Dues::new();
-    dues.members(&[crate::records::activate("m-1", "u-1")]);
+    dues.members(&[crate::support::records::activate("m-1", "u-1")]);
     let shown = dues.ok(&["show", "u-1", "--json"]);
     let said = dues.ok(&["bench", "--events", "1000"]);
-    assert!(said.contains("settlements/s") && said.contains("ratio") && said.contains("peak memory"), "{said}");
+    assert!(
+        said.contains("settlements/s") && said.contains("ratio") && said.contains("peak memory"),
+        "{said}"
+    );
     assert_eq!(dues.ok(&["show", "u-1", "--json"]), shown);
-    let mut left: Vec<String> = std::fs::read_dir(dues.data()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut left: Vec<String> = std::fs::read_dir(dues.data())
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     left.retain(|name| !name.starts_with("dues.db"));
     assert!(left.is_empty(), "{left:?} was left behind");
 }
@@ -37,7 +43,8 @@ fn the_benchmark_of_the_server_measures_both_sides_in_one_run() {
     let dues = Dues::new();
     let told = dues.json(&["bench", "serve", "--events", "10000"]);
     let number = |name: &str| told[name].as_f64().unwrap_or_else(|| panic!("{name} is missing in {told}"));
-    // Loose guards: machines are noisy, and other tests run beside this one. What must hold is measured by hand, on a quiet one.
+    // Loose bounds: machines are noisy, and other tests run concurrently. The required numbers are measured
+    // by hand, on a quiet machine.
     assert!(number("bench_events_per_s") > 100.0 && number("share") > 0.2, "{told}");
     assert!(number("acknowledged_p50_ms") > 0.0 && number("acknowledged_p99_ms") < 1000.0, "{told}");
     assert!(number("acknowledged_p50_ms") <= number("acknowledged_p99_ms"), "{told}");
@@ -57,7 +64,7 @@ fn the_benchmark_of_audits_folds_every_event_of_a_company() {
     assert!(number("audit_events") > 1000.0 && number("replay_events") > 1000.0, "{told}");
     // Replay folds no entitlements.
     assert!(number("replay_events") < number("audit_events"), "{told}");
-    // A loose guard: the goal is a hundred times this, on a quiet machine.
+    // A loose bound: the goal is a hundred times this, on a quiet machine.
     assert!(number("audit_events_per_s") > 1000.0 && number("replay_events_per_s") > 1000.0, "{told}");
     assert!(!dues.data().exists(), "the folder of the measurement was left behind");
 }

@@ -1,4 +1,5 @@
-//! The console in a real browser: Chromium, driven by playwright, over the program as a user runs it. Screenshots are kept in the target folder.
+//! The console in a real browser: Chromium, driven by playwright, over the program as a user runs it.
+//! Screenshots are kept in the target folder.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,12 +9,12 @@ use dues_store::embedded::Embedded;
 use serde_json::{Value, json};
 use xtask::browser::{find, folder_in};
 
-use crate::records::{Debit, activate, plain};
-use crate::run::Dues;
-use crate::serving::Serving;
+use crate::support::records::{Debit, activate, plain};
+use crate::support::run::Dues;
+use crate::support::server::Serving;
 
-/// The target folder that this test was built in, with what `cargo xtask test` has put there.
-fn target() -> PathBuf {
+/// The target folder of this build, where `cargo xtask test` installs playwright.
+pub(crate) fn target() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let has_it = |folder: &&Path| folder_in(folder).join("node_modules").exists();
     let target = test.ancestors().find(has_it).map(Path::to_path_buf);
@@ -26,9 +27,14 @@ fn start(scenario: &str, serving: &Serving, given: &Value) -> Child {
     let shots = target.join("screenshots");
     std::fs::create_dir_all(&shots).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("browser/console.mjs");
-    let chromium = find().expect("there is no chromium: run `cargo xtask test`, which installs what the tests need");
+    let chromium =
+        find().expect("there is no chromium: run `cargo xtask test`, which installs what the tests need");
     let mut command = Command::new("node");
-    command.arg(script).arg(scenario).env("BASE", format!("http://{}", serving.address)).env("MODULES", folder_in(&target));
+    command
+        .arg(script)
+        .arg(scenario)
+        .env("BASE", format!("http://{}", serving.address))
+        .env("MODULES", folder_in(&target));
     command.env("CHROMIUM", chromium).env("SHOTS", shots).env("GIVEN", given.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
@@ -43,7 +49,7 @@ fn run(scenario: &str, serving: &Serving, given: &Value) {
     passes(start(scenario, serving, given));
 }
 
-/// A company, served, and what it came to.
+/// A served demo company, and its summary.
 struct Company {
     dues: Dues,
     summary: Value,
@@ -53,7 +59,7 @@ struct Company {
 fn company() -> Company {
     let dues = Dues::new();
     let summary = dues.json(&["demo", "--members", "60", "--months", "3"]);
-    // The demo makes a folder of its own in the data folder.
+    // The demo creates its own folder in the data folder.
     let demo = Dues::new();
     std::fs::rename(dues.data().join("demo"), demo.data()).unwrap();
     let serving = Serving::start(&demo);
@@ -61,10 +67,12 @@ fn company() -> Company {
 }
 
 impl Company {
-    /// A member whose money arrived at least once, and the texts that begin and end their story.
+    /// A member with more than one COMPLETED record, and the first and last texts of their timeline.
     fn member(&self) -> Value {
         let users = (0..60).map(|n| format!("member-{n:06}"));
-        let paid = |user: &String| self.dues.statuses(user).iter().filter(|status| *status == "COMPLETED").count() > 1;
+        let paid = |user: &String| {
+            self.dues.statuses(user).iter().filter(|status| *status == "COMPLETED").count() > 1
+        };
         let user = users.into_iter().find(paid).expect("somebody has paid twice");
         let records = self.dues.subscriptions(&user);
         let newest = records.iter().rev().find(|record| record["billing_status"] != "SCHEDULED").unwrap();
@@ -79,11 +87,12 @@ impl Company {
     }
 }
 
-/// `1234.5` as `$1,234.50`, written anew here so that the page is not compared with itself.
+/// `1234.5` as `$1,234.50`, reimplemented so that the page is not compared with its own code.
 fn dollars(amount: &Value) -> String {
     let text = amount.as_str().unwrap();
     let (whole, cents) = text.split_once('.').unwrap_or((text, "00"));
-    let groups: Vec<String> = whole.as_bytes().rchunks(3).rev().map(|group| String::from_utf8(group.to_vec()).unwrap()).collect();
+    let groups: Vec<String> =
+        whole.as_bytes().rchunks(3).rev().map(|group| String::from_utf8(group.to_vec()).unwrap()).collect();
     format!("${}.{cents:0<2}", groups.join(","))
 }
 
@@ -122,7 +131,8 @@ fn search_leads_to_members_records_transactions_and_events() {
     let company = company();
     let user = company.member()["user"].as_str().unwrap().to_owned();
     let record = company.dues.subscriptions(&user).remove(0);
-    let (id, transaction) = (record["subscription_id"].as_str().unwrap(), record["transaction_id"].as_str().unwrap());
+    let (id, transaction) =
+        (record["subscription_id"].as_str().unwrap(), record["transaction_id"].as_str().unwrap());
     let told = company.dues.history(id);
     let event = told[0]["event_id"].as_str().unwrap();
     let page = format!("/console/members/{user}");
@@ -139,7 +149,7 @@ fn search_leads_to_members_records_transactions_and_events() {
 #[test]
 fn a_parked_record_is_driven_through_again_with_a_button() {
     let dues = Dues::new();
-    // A pause for somebody who has nothing to pause yet, and something that is no JSON at all.
+    // A pause for a user with nothing to pause yet, and a line that is not JSON.
     dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z", "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
     dues.ingest_bytes("memberships", b"no json\n");
     assert_eq!(dues.parked().len(), 2);
@@ -163,7 +173,9 @@ fn the_overview_brings_itself_up_to_date() {
         let news = [activate("m-3", "u-3"), plain("m-4", "CANCEL", "nobody", "2026-01-06")];
         let records = news.iter().map(|record| (String::new(), record.to_string().into_bytes())).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(engine.append("memberships", "2026-01-05T00:00:00Z".parse().unwrap(), records)).unwrap();
+        runtime
+            .block_on(engine.append("memberships", "2026-01-05T00:00:00Z".parse().unwrap(), records))
+            .unwrap();
     }
     passes(scenario);
 }
@@ -180,7 +192,12 @@ fn behind_a_token_one_signs_in_works_and_signs_out() {
     BufReader::new(scenario.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     if line == "ready\n" {
         let bearer = ("Authorization", format!("Bearer {TOKEN}"));
-        let sent = serving.ask("POST", "/streams/memberships", &[(bearer.0, &bearer.1)], activate("m-3", "u-3").to_string().as_bytes());
+        let sent = serving.ask(
+            "POST",
+            "/streams/memberships",
+            &[(bearer.0, &bearer.1)],
+            activate("m-3", "u-3").to_string().as_bytes(),
+        );
         assert_eq!(sent.status, 202);
     }
     passes(scenario);

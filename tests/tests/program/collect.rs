@@ -1,18 +1,18 @@
-//! `dues collect` through the made-up network: what is due is debited, once, by the rules.
+//! `dues collect` through the simulated network: what is due is debited, once, by the rules.
 
 use serde_json::{Value, json};
 
-use crate::records::{activate, change, plain, plus, tier};
-use crate::run::{Dues, assert_has, assert_says, counts, texts};
+use crate::support::records::{activate, change, plain, plus, tier};
+use crate::support::run::{Dues, assert_has, assert_says, counts, texts};
 
 /// A Monday, the day after the first due date.
 const FIRST: &str = "2026-02-02T08:00:00Z";
-/// A day on which what was debited then has settled.
+/// A day on which the debits of that day have settled.
 const SETTLED: &str = "2026-02-05T08:00:00Z";
 /// A Monday, the day after the second due date.
 const SECOND: &str = "2026-03-02T08:00:00Z";
 
-/// A member whose account ends in these digits, first due on 1 February 2026.
+/// A member with an account that ends in these digits, first due on 1 February 2026.
 fn with_mask(mask: &str) -> Dues {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
@@ -27,7 +27,7 @@ fn debited(mask: &str) -> Dues {
     dues
 }
 
-/// The same, and the debit came back with that code.
+/// The same, with the debit returned under that code.
 fn returned(code: &str) -> Dues {
     let dues = debited(&format!("00{code}"));
     assert_eq!(dues.deliver(SETTLED), 1);
@@ -65,18 +65,28 @@ fn what_is_due_is_debited_and_nothing_else() {
             "sandbox": {"applied": 0, "duplicate": 0, "ignored": 0, "parked": 0}})
     );
     let debits = || -> Vec<(String, String)> {
-        let mut debits: Vec<_> = dues.books().into_iter().map(|booked| (booked.user, booked.amount)).collect();
+        let mut debits: Vec<_> =
+            dues.books().into_iter().map(|booked| (booked.user, booked.amount)).collect();
         debits.sort();
         debits
     };
-    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> { pairs.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect() };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect()
+    };
     assert_eq!(debits(), pairs(&[("monthly", "14.99"), ("yearly", "99.00")]));
     assert_eq!(dues.collect("INITIAL", FIRST), counts([]), "the same day again");
     assert_eq!(dues.collect("RETRY", FIRST), counts([]), "a debit that is under way is no failure");
 
     let told = dues.json(&["collect", "--process", "INITIAL", "--as-of", "2026-02-06T08:00:00Z"]);
-    assert_eq!((&told["sent"], &told["sandbox"]["applied"]), (&json!(2), &json!(2)), "two more fell due, and the first two have settled");
-    assert_eq!(debits(), pairs(&[("a-minute-later", "14.99"), ("friday", "4.99"), ("monthly", "14.99"), ("yearly", "99.00")]));
+    assert_eq!(
+        (&told["sent"], &told["sandbox"]["applied"]),
+        (&json!(2), &json!(2)),
+        "two more fell due, and the first two have settled"
+    );
+    assert_eq!(
+        debits(),
+        pairs(&[("a-minute-later", "14.99"), ("friday", "4.99"), ("monthly", "14.99"), ("yearly", "99.00")])
+    );
     for (user, statuses, next) in [
         ("monthly", ["COMPLETED", "SCHEDULED"], "2026-03-01T00:00:00Z"),
         ("yearly", ["COMPLETED", "SCHEDULED"], "2027-02-02T08:00:00Z"),
@@ -100,8 +110,14 @@ fn a_debit_is_on_record_with_its_key_and_confirmation_and_the_next_record_is_the
         &json!({"billing_status": "ACHSENT", "process": "INITIAL", "attempt_key": key(&dues, 0, 1), "attempts": 1, "usio_error": "",
             "transaction_id": booked[0].transaction, "next_subscription_id": next}),
     );
-    assert!(records[0]["initial_run_date"].as_str().unwrap().starts_with("2026-02-02T08:00:"), "{records:#?}");
-    assert_has(&records[1], &json!({"billing_status": "SCHEDULED", "billing_date": "2026-03-01T00:00:00Z", "billing_amount": "14.99"}));
+    assert!(
+        records[0]["initial_run_date"].as_str().unwrap().starts_with("2026-02-02T08:00:"),
+        "{records:#?}"
+    );
+    assert_has(
+        &records[1],
+        &json!({"billing_status": "SCHEDULED", "billing_date": "2026-03-01T00:00:00Z", "billing_amount": "14.99"}),
+    );
     assert_eq!((&booked[0].key, &json!(booked[0].subscription)), (&key(&dues, 0, 1), id));
     let rows = dues.history(id.as_str().unwrap());
     assert_eq!(texts(&rows, "source"), ["memberships ACTIVATE", "dues attempt", "dues gateway"]);
@@ -148,12 +164,17 @@ fn debits_settle_on_the_second_banking_day() {
 #[test]
 fn nothing_is_collected_while_banks_are_closed_and_the_run_says_why() {
     let dues = with_mask("6789");
-    for (day, why) in [("2026-02-07", "weekend"), ("2026-02-08", "weekend"), ("2026-02-16", "Presidents' Day")] {
+    for (day, why) in
+        [("2026-02-07", "weekend"), ("2026-02-08", "weekend"), ("2026-02-16", "Presidents' Day")]
+    {
         for process in ["INITIAL", "RETRY"] {
             let args = ["collect", "--process", process, "--as-of", day];
-            assert_eq!(dues.ok(&args), format!("nothing is collected today: banks are closed: {why}\n"));
+            assert_eq!(dues.ok(&args), format!("no collections today: banks are closed: {why}\n"));
             let told = dues.json(&args);
-            assert_eq!((&told["closed"], &told["read"]), (&json!(format!("banks are closed: {why}")), &json!(0)));
+            assert_eq!(
+                (&told["closed"], &told["read"]),
+                (&json!(format!("banks are closed: {why}")), &json!(0))
+            );
         }
     }
     assert_eq!((dues.statuses("u-1"), dues.books()), (vec!["SCHEDULED".to_owned()], vec![]));
@@ -166,7 +187,7 @@ fn what_a_run_did_is_told_in_words() {
     let dues = with_mask("6789");
     assert_says(&dues.ok(&["collect", "--process", "INITIAL", "--as-of", FIRST]), &["debits sent", " 1 "]);
     let said = dues.ok(&["collect", "--process", "RETRY", "--as-of", SETTLED]);
-    assert_says(&said, &["the sandbox told of 1 debits: 1 applied", "nothing to do: 0 records looked at"]);
+    assert_says(&said, &["sandbox delivered 1 outcomes: 1 applied", "nothing to do: 0 records checked"]);
 }
 
 #[test]
@@ -175,7 +196,10 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
     dues.members(&[change("m-2", "UPGRADE", "u-1", "2026-02-05", tier("Max", "49.99"))]);
     assert_eq!(dues.collect("INITIAL", SETTLED), counts([]), "a failure is not what INITIAL collects");
     assert_eq!(dues.collect("RETRY", SETTLED), counts([("sent", 1)]));
-    assert_has(&first(&dues), &json!({"billing_status": "ACHSENT", "process": "RETRY", "attempts": 2, "attempt_key": key(&dues, 0, 2)}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "ACHSENT", "process": "RETRY", "attempts": 2, "attempt_key": key(&dues, 0, 2)}),
+    );
     assert_eq!(dues.collect("RETRY", "2026-02-06T08:00:00Z"), counts([]), "it is under way");
     assert_eq!(dues.collect("RETRY", "2026-02-10T08:00:00Z"), counts([("sent", 1)]));
     assert_eq!(dues.deliver("2026-02-13"), 1);
@@ -189,7 +213,10 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
     assert_says(&said, &["nothing was debited", "presented 3 times"]);
     assert_eq!(dues.debits("u-1"), [1, 2, 3].map(|attempt| key(&dues, 0, attempt)));
     assert!(dues.books().iter().all(|booked| booked.amount == "14.99"), "{:#?}", dues.books());
-    assert_has(&first(&dues), &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "billing_amount": "14.99"}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "billing_amount": "14.99"}),
+    );
     assert_eq!(dues.statuses("u-1").len(), 2, "one next record, however often it is presented");
 
     assert_eq!(dues.collect("INITIAL", SECOND), counts([("sent", 1)]), "the next period is not held up");
@@ -211,7 +238,10 @@ fn a_second_presentment_that_settles_completes_the_record() {
     dues.account("u-1", "6789");
     assert_eq!(dues.collect("RETRY", SETTLED), counts([("sent", 1)]));
     assert_eq!(dues.deliver("2026-02-09T06:00:00Z"), 1);
-    assert_has(&first(&dues), &json!({"billing_status": "COMPLETED", "usio_error": "", "attempts": 2, "receipt_account_mask": "6789"}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "COMPLETED", "usio_error": "", "attempts": 2, "receipt_account_mask": "6789"}),
+    );
 }
 
 #[test]
@@ -222,7 +252,10 @@ fn a_return_that_stops_debits_stops_the_next_period_too() {
         assert_eq!(first(&dues).get("collection_bar"), None, "R{code} is no bar");
         assert_eq!(dues.collect("RETRY", SETTLED), counts([("left.stopped", 1)]), "R{code}");
         assert_eq!(dues.collect("INITIAL", SECOND), counts([("left.stopped", 1)]), "R{code}");
-        assert_says(&dues.ok(&["collect", "--process", "INITIAL", "--as-of", SECOND]), &["left alone: stopped", " 1 "]);
+        assert_says(
+            &dues.ok(&["collect", "--process", "INITIAL", "--as-of", SECOND]),
+            &["skipped: stopped", " 1 "],
+        );
         assert_eq!(dues.debits("u-1"), [key(&dues, 0, 1)], "R{code}");
         assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
     }
@@ -239,18 +272,33 @@ fn a_member_who_did_not_authorise_is_never_debited_again_by_any_command() {
     }
 }
 
-/// Whatever is tried on a member who is barred, no debit follows the first one.
+/// No trigger or command debits a barred member again.
 fn assert_never_debited_again(dues: &Dues) {
     let before = dues.debits("u-1");
     assert_eq!(dues.collect("RETRY", "2026-03-10T08:00:00Z").get("sent"), None);
     assert_eq!(dues.collect("INITIAL", "2026-03-10T08:00:00Z"), counts([("left.barred", 1)]));
     for n in 0..2 {
-        let said = dues.fails(&["pay", "u-1", &dues.id("u-1", n), "--new-account", "--as-of", "2026-03-10T09:00:00Z"]);
+        let said = dues.fails(&[
+            "pay",
+            "u-1",
+            &dues.id("u-1", n),
+            "--new-account",
+            "--as-of",
+            "2026-03-10T09:00:00Z",
+        ]);
         assert_says(&said, &["nothing was debited", "barred"]);
     }
     dues.members(&[change("m-again", "REACTIVATE", "u-1", "2026-03-11", plus("2026-03-20"))]);
-    assert_eq!(dues.collect("INITIAL", "2026-03-20T08:00:00Z").get("sent"), None, "a new membership does not lift a bar");
-    let new = dues.subscriptions("u-1").into_iter().find(|record| record["billing_date"] == "2026-03-20T00:00:00Z").unwrap();
+    assert_eq!(
+        dues.collect("INITIAL", "2026-03-20T08:00:00Z").get("sent"),
+        None,
+        "a new membership does not lift a bar"
+    );
+    let new = dues
+        .subscriptions("u-1")
+        .into_iter()
+        .find(|record| record["billing_date"] == "2026-03-20T00:00:00Z")
+        .unwrap();
     let id = new["subscription_id"].as_str().unwrap();
     assert_says(&dues.fails(&["pay", "u-1", id, "--as-of", "2026-03-20T09:00:00Z"]), &["barred"]);
     assert_eq!(dues.debits("u-1"), before);
@@ -271,11 +319,17 @@ fn a_bar_is_not_forgotten_behind_two_years_of_waived_periods() {
 fn a_late_return_takes_a_completed_payment_back_and_bars() {
     let dues = debited("0110");
     assert_eq!(dues.deliver(SETTLED), 1);
-    assert_has(&first(&dues), &json!({"billing_status": "COMPLETED", "completion_date": "2026-02-04T06:00:00Z"}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "COMPLETED", "completion_date": "2026-02-04T06:00:00Z"}),
+    );
     assert_eq!(dues.deliver("2026-02-25T05:59:00Z"), 0);
     assert_eq!(dues.deliver("2026-02-25T06:00:00Z"), 1);
     let record = first(&dues);
-    assert_has(&record, &json!({"billing_status": "ERROR", "usio_error": "R10 Customer advises not authorised"}));
+    assert_has(
+        &record,
+        &json!({"billing_status": "ERROR", "usio_error": "R10 Customer advises not authorised"}),
+    );
     assert_eq!(record["collection_bar"], "R10 Customer advises not authorised");
     assert_eq!(record.get("completion_date"), None);
     dues.account("u-1", "6789");
@@ -290,7 +344,11 @@ fn a_settled_payment_can_be_refunded_or_charged_back() {
     assert_eq!(dues.deliver("2026-02-09T06:00:00Z"), 1);
     assert_eq!(dues.statuses("u-1"), ["REFUNDED", "SCHEDULED"]);
     dues.account("u-1", "6789");
-    assert_eq!(dues.collect("RETRY", "2026-02-10T08:00:00Z"), counts([]), "what was given back is not collected again");
+    assert_eq!(
+        dues.collect("RETRY", "2026-02-10T08:00:00Z"),
+        counts([]),
+        "what was given back is not collected again"
+    );
     assert_eq!(dues.collect("INITIAL", SECOND), counts([("sent", 1)]), "a refund bars nobody");
 
     let dues = debited("0300");
@@ -321,7 +379,10 @@ fn what_is_collected_at_once_is_complete_at_once() {
 fn what_is_refused_at_once_is_an_error_that_follows_the_same_rules() {
     let dues = with_mask("0501");
     assert_eq!(dues.collect("INITIAL", FIRST), counts([("refused", 1)]));
-    assert_has(&first(&dues), &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "attempts": 1}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "attempts": 1}),
+    );
     assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
     for attempt in [2, 3] {
         assert_eq!(dues.collect("RETRY", SETTLED), counts([("refused", 1)]));
@@ -345,14 +406,29 @@ fn what_is_too_old_becomes_stale_and_is_not_debited() {
         (&[], &[("OLD_SUBSCRIPTION_DAYS", "10")], "2026-02-10T23:00:00Z", "2026-02-11T00:00:01Z"),
     ] {
         let dues = with_mask("6789");
-        assert_eq!(dues.collect_with("INITIAL", too_late, more, settings), counts([("stale", 1)]), "{too_late}");
-        assert_eq!((first(&dues)["billing_status"].as_str(), dues.books().len()), (Some("STALE"), 0), "{too_late}");
+        assert_eq!(
+            dues.collect_with("INITIAL", too_late, more, settings),
+            counts([("stale", 1)]),
+            "{too_late}"
+        );
+        assert_eq!(
+            (first(&dues)["billing_status"].as_str(), dues.books().len()),
+            (Some("STALE"), 0),
+            "{too_late}"
+        );
         assert_eq!(dues.collect_with("INITIAL", too_late, more, settings), counts([]));
         let dues = with_mask("6789");
-        assert_eq!(dues.collect_with("INITIAL", last_day, more, settings), counts([("sent", 1)]), "{last_day}");
+        assert_eq!(
+            dues.collect_with("INITIAL", last_day, more, settings),
+            counts([("sent", 1)]),
+            "{last_day}"
+        );
     }
     let dues = returned("01");
-    assert_eq!(dues.collect_with("RETRY", "2026-03-04T08:00:00Z", &["--old-days", "30"], &[]), counts([("stale", 1)]));
+    assert_eq!(
+        dues.collect_with("RETRY", "2026-03-04T08:00:00Z", &["--old-days", "30"], &[]),
+        counts([("stale", 1)])
+    );
     assert_eq!(first(&dues)["billing_status"], "STALE");
     assert_eq!(dues.debits("u-1").len(), 1);
 }
@@ -398,7 +474,10 @@ fn a_pause_is_told_to_end_once_then_runs_out_once_and_billing_goes_on() {
     // It ends on 1 April: a week before that is 25 March.
     assert_eq!(dues.collect("PAUSE", "2026-03-24T23:00:00Z"), counts([]));
     assert_eq!(dues.collect("PAUSE", "2026-03-25T00:00:00Z"), counts([("pause_ending", 1)]));
-    assert_has(&first(&dues), &json!({"billing_status": "PAUSED", "updated_event": "pause-pending-resume", "process": "PAUSE"}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "PAUSED", "updated_event": "pause-pending-resume", "process": "PAUSE"}),
+    );
     assert_eq!(dues.collect("PAUSE", "2026-03-25T00:00:00Z"), counts([]));
     assert_eq!(dues.collect("PAUSE", "2026-03-31T23:00:00Z"), counts([]), "once for each pause");
     assert_eq!(dues.statuses("u-1"), ["PAUSED"]);
@@ -407,7 +486,10 @@ fn a_pause_is_told_to_end_once_then_runs_out_once_and_billing_goes_on() {
     assert_eq!(dues.collect("PAUSE", "2026-04-04T08:00:00Z"), counts([("pause_expired", 1)]));
     let records = dues.subscriptions("u-1");
     assert_eq!(texts(&records, "billing_status"), ["PAUSED_SKIPPED", "SCHEDULED"]);
-    assert_has(&records[0], &json!({"updated_event": "pause-skipped", "next_subscription_id": records[1]["subscription_id"]}));
+    assert_has(
+        &records[0],
+        &json!({"updated_event": "pause-skipped", "next_subscription_id": records[1]["subscription_id"]}),
+    );
     assert_eq!(records[1]["billing_date"], "2026-04-01T00:00:00Z");
     assert_eq!(dues.collect("PAUSE", "2026-04-04T08:00:00Z"), counts([]));
     assert_eq!(dues.subscriptions("u-1"), records, "twice changes nothing");
@@ -425,7 +507,10 @@ fn a_period_that_costs_nothing_completes_without_a_debit() {
     dues.members(&[change("m-1", "ACTIVATE", "u-1", "2026-01-05", terms)]);
     assert_eq!(dues.collect("INITIAL", "2026-01-30T08:00:00Z"), counts([]), "not before it is due");
     assert_eq!(dues.collect("INITIAL", FIRST), counts([("free", 1)]));
-    assert_has(&first(&dues), &json!({"billing_status": "COMPLETED", "transaction_id": "", "billing_amount": "0.00"}));
+    assert_has(
+        &first(&dues),
+        &json!({"billing_status": "COMPLETED", "transaction_id": "", "billing_amount": "0.00"}),
+    );
     assert_eq!(dues.statuses("u-1"), ["COMPLETED", "SCHEDULED"]);
     assert_eq!(dues.books(), []);
 }

@@ -1,15 +1,16 @@
-//! The console over HTTP: who may see it, its headers, what it refuses, and how it ends.
+//! The console over HTTP: access, headers, refused requests, and shutdown.
 
 use std::io::{Read as _, Write as _};
 
 use dues_store::embedded::Embedded;
 use serde_json::{Value, json};
 
-use crate::records::{Debit, activate, change, plain, plus};
-use crate::run::{Dues, assert_says};
-use crate::serving::{Answer, Serving, until};
+use crate::support::records::{Debit, activate, change, plain, plus};
+use crate::support::run::{Dues, assert_says};
+use crate::support::server::{Answer, Serving, until};
 
-const PAGES: [&str; 5] = ["/", "/console/calendar", "/console/parked", "/console/search?q=u", "/console/members/u-1"];
+const PAGES: [&str; 5] =
+    ["/", "/console/calendar", "/console/parked", "/console/search?q=u", "/console/members/u-1"];
 
 #[test]
 fn pages_come_with_headers_that_keep_others_out() {
@@ -21,10 +22,14 @@ fn pages_come_with_headers_that_keep_others_out() {
         assert_eq!(page.status, 200, "{path}");
         assert_says(
             &page.head,
-            &["content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'", "nosniff", "no-store"],
+            &[
+                "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'",
+                "nosniff",
+                "no-store",
+            ],
         );
         assert!(!page.head.contains("unsafe-inline"), "{path}");
-        // Nothing that the policy would stop, and nothing from elsewhere.
+        // Nothing that the content security policy would block, and nothing from other origins.
         for never in ["style=\"", "onclick", "http://", "https://"] {
             let inside = page.body.replace("http://www.w3.org/2000/svg", "");
             assert!(!inside.contains(never), "{path} has {never}");
@@ -32,12 +37,21 @@ fn pages_come_with_headers_that_keep_others_out() {
         assert_eq!(serving.ask("HEAD", path, &[], b"").status, 200, "{path}");
         assert_eq!(serving.ask("DELETE", path, &[], b"").status, 405, "{path}");
         for headers in [&[("Host", "evil.example")][..], &[("Origin", "https://evil.example")]] {
-            assert_eq!(serving.ask("GET", path, headers, b"").refusal(), (403, "not_local".to_owned()), "{path}");
+            assert_eq!(
+                serving.ask("GET", path, headers, b"").refusal(),
+                (403, "not_local".to_owned()),
+                "{path}"
+            );
         }
     }
     assert_eq!(serving.ask("GET", "/console", &[], b"").status, 303);
-    for path in ["/console/nowhere", "/console/members/", "/console/members/nobody", "/console/members/%ff", "/console/members/u-1?at=soon"]
-    {
+    for path in [
+        "/console/nowhere",
+        "/console/members/",
+        "/console/members/nobody",
+        "/console/members/%ff",
+        "/console/members/u-1?at=soon",
+    ] {
         let missing = serving.ask("GET", path, &[], b"");
         assert_eq!((missing.status, missing.body.contains("<h1>Not found</h1>")), (404, true), "{path}");
     }
@@ -50,13 +64,21 @@ fn a_page_of_another_site_cannot_press_the_button() {
     let id = dues.parked()[0]["parked_id"].as_str().unwrap().to_owned();
     let serving = Serving::start(&dues);
     let path = format!("/console/parked/memberships/{id}/redrive");
-    assert_eq!(serving.ask("POST", &path, &[("Origin", "https://evil.example")], b"").refusal(), (403, "not_local".to_owned()));
+    assert_eq!(
+        serving.ask("POST", &path, &[("Origin", "https://evil.example")], b"").refusal(),
+        (403, "not_local".to_owned())
+    );
     assert_eq!(serving.ask("GET", &path, &[], b"").status, 404, "and looking presses nothing");
     let own = format!("http://{}", serving.address);
-    let pressed = serving.ask("POST", &path, &[("Host", &serving.address.to_string()), ("Origin", &own)], b"");
+    let pressed =
+        serving.ask("POST", &path, &[("Host", &serving.address.to_string()), ("Origin", &own)], b"");
     assert_eq!(pressed.status, 303);
     assert_says(&pressed.head, &[&format!("location: /console/parked?redriven={id}&fate=parked")]);
-    for gone in ["/console/parked/memberships/none/redrive", "/console/parked/redrive", "/console/parked/memberships/x"] {
+    for gone in [
+        "/console/parked/memberships/none/redrive",
+        "/console/parked/redrive",
+        "/console/parked/memberships/x",
+    ] {
         assert_eq!(serving.ask("POST", gone, &[], b"").status, 404, "{gone}");
     }
 }
@@ -91,13 +113,13 @@ fn listeners_are_told_at_once_and_do_not_keep_the_program() {
     assert_eq!(serving.ask("GET", "/events", &[], b"").status, 503, "there is an end to how many");
     serving.signal("-TERM");
     for stream in &mut listeners {
-        // The stream has an end.
+        // The stream ends.
         Answer::read(stream);
     }
     assert_eq!(serving.ended().0.code(), Some(0));
 }
 
-/// The figures of the first message that has all of them, without those that tell of this very second.
+/// The figures of the first message that has all of them, without those that depend on the current second.
 fn figures(serving: &Serving) -> Value {
     let mut stream = serving.connect();
     stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -106,11 +128,16 @@ fn figures(serving: &Serving) -> Value {
         let read = stream.read(&mut bytes).unwrap();
         assert!(read > 0, "{text}");
         text += &String::from_utf8_lossy(&bytes[..read]);
-        // A message ends with an empty line; lines of chunked encoding stand between them.
-        let whole = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        // A message ends with an empty line; chunked encoding adds lines between them.
+        let whole = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter_map(|data| serde_json::from_str::<Value>(data).ok());
         if let Some(mut told) = whole.rev().find(|told| told["counting"].is_null()) {
             let figures = told["text"].as_object_mut().unwrap();
-            figures.retain(|name, _| !["at", "events_s", "changes_s"].contains(&name.as_str()) && !name.starts_with("oldest"));
+            figures.retain(|name, _| {
+                !["at", "events_s", "changes_s"].contains(&name.as_str()) && !name.starts_with("oldest")
+            });
             return told["text"].clone();
         }
     }
@@ -123,9 +150,10 @@ fn what_was_followed_is_what_counting_anew_gives() {
     let ids: Vec<String> = (0..4).map(|n| dues.id(&format!("u-{n}"), 0)).collect();
     let serving = Serving::start(&dues);
     until("all are counted", || figures(&serving)["records"] == "40");
-    // Records that are made, moved, paid, returned and paused, a parked one, all while the count is followed.
+    // Records are created, moved, paid, returned, paused and parked while the count is followed.
     let debit = |n: usize| Debit::new(&format!("u-{n}"), &ids[n], &format!("c-{n}"));
-    let mut payments: Vec<Value> = (0..4).map(|n| debit(n).submitted(&format!("s-{n}"), "2026-02-02")).collect();
+    let mut payments: Vec<Value> =
+        (0..4).map(|n| debit(n).submitted(&format!("s-{n}"), "2026-02-02")).collect();
     payments.extend((0..3).map(|n| debit(n).completed(&format!("d-{n}"), "2026-02-04")));
     payments.push(debit(3).returned("r-3", "2026-02-04", "R01", "Insufficient funds"));
     payments.push(debit(2).returned("r-2", "2026-02-20", "R10", "not authorised"));
@@ -141,8 +169,12 @@ fn what_was_followed_is_what_counting_anew_gives() {
         let records = records.iter().map(|record| (String::new(), record.to_string().into_bytes())).collect();
         runtime.block_on(engine.append(stream, "2026-02-05T00:00:00Z".parse().unwrap(), records)).unwrap();
     }
-    let done =
-        |told: &Value| told["parked"] == "1" && told["records"] == "45" && told["collected_count"] == "1" && told["at_risk_count"] == "2";
+    let done = |told: &Value| {
+        told["parked"] == "1"
+            && told["records"] == "45"
+            && told["collected_count"] == "1"
+            && told["at_risk_count"] == "2"
+    };
     until("everything is processed", || {
         serving.ask("GET", "/", &[], b"");
         let told = figures(&serving);

@@ -1,13 +1,13 @@
 //! The OpenAPI document and the running server agree.
 
-use dues_tests::ministack::python;
+use dues_tests::aws::ministack::python;
 use serde_json::{Value, json};
 use std::process::Command;
 
-use crate::run::Dues;
-use crate::serving::Serving;
+use crate::support::run::Dues;
+use crate::support::server::Serving;
 
-/// Says what is wrong with a document that is no OpenAPI 3.1, and names that are there twice.
+/// Reports what is wrong with a document that is not OpenAPI 3.1, and duplicate names.
 const VALIDATE: &str = "import json, sys; from openapi_spec_validator import OpenAPIV31SpecValidator, validate; \
                         validate(json.load(open(sys.argv[1])), cls=OpenAPIV31SpecValidator)";
 const TOKEN: &str = "0123456789abcdef-secret";
@@ -33,7 +33,12 @@ fn every_described_path_of_the_server_is_answered() {
     let serving = Serving::start(&dues);
     let document = document(&serving, None);
     let paths = document["paths"].as_object().unwrap();
-    let there = ["/streams/{name}", "/{user_id}/explain", "/webhooks/stripe", "/models/serenya/users/{user_id}/payments"];
+    let there = [
+        "/streams/{name}",
+        "/{user_id}/explain",
+        "/webhooks/stripe",
+        "/models/serenya/users/{user_id}/payments",
+    ];
     assert!(there.iter().all(|path| paths.contains_key(*path)), "{paths:?}");
     for (path, item) in paths {
         let id = |segment: &str| match segment {
@@ -45,7 +50,10 @@ fn every_described_path_of_the_server_is_answered() {
         let asked = path.split('/').map(id).collect::<Vec<_>>().join("/");
         for method in item.as_object().unwrap().keys() {
             let answer = serving.ask(&method.to_uppercase(), &asked, &[], b"");
-            assert!(item[method]["responses"].get(answer.status.to_string()).is_some(), "{method} {path}: {answer:?}");
+            assert!(
+                item[method]["responses"].get(answer.status.to_string()).is_some(),
+                "{method} {path}: {answer:?}"
+            );
             assert!(!answer.body.contains("no_such_path"), "{method} {path}: {answer:?}");
             assert!(answer.status < 500, "{method} {path}: {answer:?}");
         }
@@ -65,12 +73,17 @@ fn the_document_is_openapi_3_1() {
     let guarded = document(&serving, Some(TOKEN));
     assert_is_valid(&dues, &guarded);
     assert_eq!(guarded["security"], json!([{"token": []}]));
-    let models = |document: &Value| document["paths"].as_object().unwrap().keys().filter(|path| path.starts_with("/models/")).count();
+    let models = |document: &Value| {
+        document["paths"].as_object().unwrap().keys().filter(|path| path.starts_with("/models/")).count()
+    };
     assert!(models(&open) > models(&guarded) && models(&guarded) == 5, "only the read models that there are");
-    // A validator that finds nothing wrong with anything would be none.
+    // The validator must reject a broken document.
     let mut twice = open;
     twice["paths"]["/ready"]["get"]["operationId"] = "get_health".into();
     let file = dues.file("openapi.json", twice.to_string().as_bytes());
     let told = Command::new(python()).args(["-c", VALIDATE, &file]).output().unwrap();
-    assert!(!told.status.success() && String::from_utf8_lossy(&told.stderr).contains("get_health"), "{told:?}");
+    assert!(
+        !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("get_health"),
+        "{told:?}"
+    );
 }

@@ -1,9 +1,9 @@
-//! What becomes of debits, beside the happy path.
+//! Outcomes of debits, apart from the successful path.
 
 use serde_json::{Value, json};
 
-use crate::records::{Debit, activate};
-use crate::run::{Dues, counts, ndjson, texts};
+use crate::support::records::{Debit, activate};
+use crate::support::run::{Dues, counts, ndjson, texts};
 
 /// A user with one SCHEDULED record, and the first debit for it.
 fn member() -> (Dues, Debit) {
@@ -24,7 +24,10 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn a_return_leaves_an_error_with_code_and_message() {
     let (dues, debit) = member();
-    let lines = [debit.submitted("p-1", "2026-02-01"), debit.returned("p-2", "2026-02-03", "R01", "Insufficient funds")];
+    let lines = [
+        debit.submitted("p-1", "2026-02-01"),
+        debit.returned("p-2", "2026-02-03", "R01", "Insufficient funds"),
+    ];
     assert_eq!(dues.payments(&lines), counts([("applied", 2)]));
     let record = first(&dues);
     assert_eq!(record["billing_status"], "ERROR");
@@ -49,7 +52,11 @@ fn a_retry_after_a_return_completes_the_same_record_and_clears_the_error() {
     assert_eq!((&record["billing_status"], &record["usio_error"]), (&json!("COMPLETED"), &json!("")));
     assert_eq!((&record["transaction_id"], &record["attempts"]), (&json!("c-2"), &json!(2)));
     assert_eq!(record["initial_run_date"], "2026-02-01T15:30:00Z", "the first attempt's");
-    assert_eq!(dues.statuses("u-1"), ["COMPLETED", "SCHEDULED"], "a second attempt makes no second next record");
+    assert_eq!(
+        dues.statuses("u-1"),
+        ["COMPLETED", "SCHEDULED"],
+        "a second attempt makes no second next record"
+    );
 }
 
 #[test]
@@ -57,9 +64,15 @@ fn a_late_return_takes_a_completed_payment_back() {
     let (dues, debit) = member();
     dues.payments(&[debit.submitted("p-1", "2026-02-01"), debit.completed("p-2", "2026-02-03")]);
     assert_eq!(first(&dues)["billing_status"], "COMPLETED");
-    assert_eq!(dues.payments(&[debit.returned("p-3", "2026-03-20", "R10", "Not authorized")]), counts([("applied", 1)]));
+    assert_eq!(
+        dues.payments(&[debit.returned("p-3", "2026-03-20", "R10", "Not authorized")]),
+        counts([("applied", 1)])
+    );
     let record = first(&dues);
-    assert_eq!((&record["billing_status"], &record["usio_error"]), (&json!("ERROR"), &json!("R10 Not authorized")));
+    assert_eq!(
+        (&record["billing_status"], &record["usio_error"]),
+        (&json!("ERROR"), &json!("R10 Not authorized"))
+    );
     assert_eq!(record.get("completion_date"), None);
     assert_eq!(record["collection_bar"], "R10 Not authorized", "an unauthorised debit bars the user");
 }
@@ -74,8 +87,15 @@ fn a_refund_ends_the_record_from_both_states_that_have_money() {
         }
         assert_eq!(dues.payments(&[debit.refunded("p-3", "2026-02-05")]), counts([("applied", 1)]));
         let record = first(&dues);
-        assert_eq!((&record["billing_status"], &record["transaction_id"]), (&json!("REFUNDED"), &json!("c-1")));
-        assert_eq!(dues.payments(&[debit.again("c-2").submitted("p-4", "2026-02-06")]), counts([("parked", 1)]), "REFUNDED is final");
+        assert_eq!(
+            (&record["billing_status"], &record["transaction_id"]),
+            (&json!("REFUNDED"), &json!("c-1"))
+        );
+        assert_eq!(
+            dues.payments(&[debit.again("c-2").submitted("p-4", "2026-02-06")]),
+            counts([("parked", 1)]),
+            "REFUNDED is final"
+        );
         assert_eq!(dues.parked()[0]["reason"], "billing_status: REFUNDED is final");
         assert_eq!(first(&dues)["billing_status"], "REFUNDED");
     }
@@ -91,7 +111,10 @@ fn a_chargeback_leaves_an_error_and_bars_the_user_from_collection() {
         }
         assert_eq!(dues.payments(&[debit.charged_back("p-3", "2026-02-20")]), counts([("applied", 1)]));
         let record = first(&dues);
-        assert_eq!((&record["billing_status"], &record["usio_error"]), (&json!("ERROR"), &json!("disputed by the member")));
+        assert_eq!(
+            (&record["billing_status"], &record["usio_error"]),
+            (&json!("ERROR"), &json!("disputed by the member"))
+        );
         assert_eq!(record["collection_bar"], "disputed by the member");
     }
 }
@@ -116,7 +139,10 @@ fn what_concerns_an_old_attempt_is_ignored_and_history_says_so() {
     assert_eq!((&record["billing_status"], &record["transaction_id"]), (&json!("ACHSENT"), &json!("c-2")));
     assert_eq!(record.get("collection_bar"), None);
     let old = "ignored: old attempt";
-    assert_eq!(dues.outcomes(&debit.subscription)[4..], pairs(&[("p-4", old), ("p-5", old), ("p-6", old), ("p-7", old)]));
+    assert_eq!(
+        dues.outcomes(&debit.subscription)[4..],
+        pairs(&[("p-4", old), ("p-5", old), ("p-6", old), ("p-7", old)])
+    );
 }
 
 #[test]
@@ -145,12 +171,17 @@ fn a_settlement_before_its_submission_in_one_file_waits_for_it() {
     assert_eq!(dues.parked(), Vec::<Value>::new());
 }
 
-/// So many lines lie between the two that they are not in one batch.
+/// There are enough lines between the two that they are not in one batch.
 #[test]
 fn a_settlement_far_before_its_submission_in_one_file_waits_for_it() {
     let (dues, debit) = member();
     let other = json!({"event_id": "x", "type": "ONE_TIME_PAYMENT"});
-    let lines = [vec![debit.completed("p-2", "2026-02-03")], vec![other; 5000], vec![debit.submitted("p-1", "2026-02-01")]].concat();
+    let lines = [
+        vec![debit.completed("p-2", "2026-02-03")],
+        vec![other; 5000],
+        vec![debit.submitted("p-1", "2026-02-01")],
+    ]
+    .concat();
     assert_eq!(dues.payments(&lines), counts([("applied", 2), ("skipped", 5000)]));
     assert_eq!(first(&dues)["billing_status"], "COMPLETED");
     assert_eq!(dues.parked(), Vec::<Value>::new());
@@ -172,7 +203,11 @@ fn a_settlement_in_an_earlier_file_than_its_submission_is_parked_and_then_releas
 
         let file = dues.file("later.ndjson", &ndjson(&[debit.submitted("p-1", "2026-02-01")]));
         let summary = dues.json(&["ingest", "--stream", "site-payments", &file]);
-        assert_eq!((&summary["read"], &summary["applied"]), (&json!(1), &json!(1)), "the released one is not of this file");
+        assert_eq!(
+            (&summary["read"], &summary["applied"]),
+            (&json!(1), &json!(1)),
+            "the released one is not of this file"
+        );
         assert_eq!(first(&dues)["billing_status"], early);
         let mut told = dues.outcomes(&debit.subscription);
         told.retain(|(_, outcome)| !outcome.starts_with("parked: billing_status: not yet sent"));
@@ -185,7 +220,8 @@ fn a_settlement_in_an_earlier_file_than_its_submission_is_parked_and_then_releas
 #[test]
 fn a_return_before_its_submission_fails_the_attempt_and_the_submission_changes_nothing() {
     let (dues, debit) = member();
-    let lines = [debit.returned("p-2", "2026-02-03", "R03", "No account"), debit.submitted("p-1", "2026-02-01")];
+    let lines =
+        [debit.returned("p-2", "2026-02-03", "R03", "No account"), debit.submitted("p-1", "2026-02-01")];
     assert_eq!(dues.payments(&lines), counts([("applied", 1), ("ignored", 1)]));
     assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
     assert_eq!(first(&dues)["usio_error"], "R03 No account");
@@ -195,9 +231,15 @@ fn a_return_before_its_submission_fails_the_attempt_and_the_submission_changes_n
 fn a_notification_of_change_is_noted_and_the_debit_goes_on() {
     let (dues, debit) = member();
     dues.payments(&[debit.submitted("p-1", "2026-02-01")]);
-    assert_eq!(dues.payments(&[debit.returned("p-2", "2026-02-02", "C01", "New account number")]), counts([("ignored", 1)]));
+    assert_eq!(
+        dues.payments(&[debit.returned("p-2", "2026-02-02", "C01", "New account number")]),
+        counts([("ignored", 1)])
+    );
     assert_eq!(first(&dues)["billing_status"], "ACHSENT");
-    assert_eq!(dues.outcomes(&debit.subscription)[2], ("p-2".to_owned(), "ignored: notification of change".to_owned()));
+    assert_eq!(
+        dues.outcomes(&debit.subscription)[2],
+        ("p-2".to_owned(), "ignored: notification of change".to_owned())
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Jobs, driven by what S3 tells of its objects: shuffled, repeated, by both of its doors.
+//! Jobs, driven by S3's object events: shuffled, repeated, through EventBridge and bucket notifications.
 
 use super::*;
-use dues_processors::redrive::redrive;
-use dues_processors::s3_events::{S3Event, s3_events};
+use dues_processors::runtime::redrive::redrive;
+use dues_processors::serenya::s3_events::{S3Event, s3_events};
 use fastrand::Rng;
 
 dues_tests::on_engines! {
@@ -16,14 +16,14 @@ dues_tests::on_engines! {
     what_cannot_be_read_is_parked_and_the_rest_is_not_ours,
 }
 
-/// As EventBridge delivers it: keys as they are.
+/// As EventBridge delivers it: keys unencoded.
 fn bridge(change: &str, key: &str, sequencer: &str, time: &str) -> Value {
     json!({"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": format!("Object {change}"), "source": "aws.s3", "account": "111122223333",
         "time": time, "region": "us-east-1", "resources": ["arn:aws:s3:::serenya-temp-files-dev"],
         "detail": {"version": "0", "bucket": {"name": "serenya-temp-files-dev"}, "object": {"key": key, "size": 5, "sequencer": sequencer}, "reason": "PutObject"}})
 }
 
-/// As a bucket's own notification delivers it: keys encoded as in a form.
+/// As a bucket notification delivers it: keys form-encoded.
 fn notification(name: &str, key: &str, sequencer: &str, time: &str) -> Value {
     json!({"Records": [{"eventVersion": "2.1", "eventSource": "aws:s3", "eventTime": time, "eventName": name,
         "s3": {"bucket": {"name": "serenya-temp-files-dev"}, "object": {"key": key, "sequencer": sequencer}}}]})
@@ -46,7 +46,14 @@ async fn send<E: Engine>(engine: &E, event: Value) -> &'static str {
 }
 
 async fn job<E: Engine>(engine: &E, file: &str) -> Value {
-    ask(engine, "GET", &format!("users/u-1/jobs/{}", file.replace(' ', "%20").replace('/', "%2F")), Value::Null).await.body
+    ask(
+        engine,
+        "GET",
+        &format!("users/u-1/jobs/{}", file.replace(' ', "%20").replace('/', "%2F")),
+        Value::Null,
+    )
+    .await
+    .body
 }
 
 async fn check_if_processing_result_exists_job_completed<E: Engine>(engine: E) {
@@ -59,7 +66,10 @@ async fn check_if_processing_result_exists_job_completed<E: Engine>(engine: E) {
 
 async fn check_if_original_upload_exists_job_pending_or_processing<E: Engine>(engine: E) {
     let none = ask(&engine, "GET", "users/u-1/jobs/blood%20test.v2.pdf", Value::Null).await;
-    assert_eq!((none.status, none.body), (404, json!({"status": "not_found", "file_name": "blood test.v2.pdf"})));
+    assert_eq!(
+        (none.status, none.body),
+        (404, json!({"status": "not_found", "file_name": "blood test.v2.pdf"}))
+    );
     send(&engine, bridge("Created", &upload("blood test.v2.pdf"), "01", "2026-02-01T00:00:00Z")).await;
     assert_eq!(
         job(&engine, "blood test.v2.pdf").await,
@@ -78,7 +88,7 @@ async fn create_processing_marker_file_when_job_starts<E: Engine>(engine: E) {
 }
 
 async fn remove_processing_marker_and_create_result_when_job_completes<E: Engine>(engine: E) {
-    // A bucket's own door; the blank is a plus there.
+    // A bucket notification; a space is a plus there.
     let key = |key: String| key.replace(' ', "+").replace('ö', "%C3%B6");
     for (name, object, sequencer, time) in [
         ("ObjectCreated:Put", upload("r ö.pdf"), "A", "2026-02-01T00:00:00.000Z"),
@@ -101,13 +111,22 @@ async fn remove_processing_marker_and_create_result_when_job_completes<E: Engine
 }
 
 async fn list_user_jobs_sorted_by_upload_time_newest_first<E: Engine>(engine: E) {
-    for (file, time) in [("b.pdf", "2026-02-01T00:00:00.5Z"), ("a.pdf", "2026-02-03T00:00:00Z"), ("c.pdf", "2026-02-01T00:00:00Z")] {
+    for (file, time) in [
+        ("b.pdf", "2026-02-01T00:00:00.5Z"),
+        ("a.pdf", "2026-02-03T00:00:00Z"),
+        ("c.pdf", "2026-02-01T00:00:00Z"),
+    ] {
         send(&engine, bridge("Created", &upload(file), "01", time)).await;
     }
     send(&engine, bridge("Created", &result("b.pdf"), "01", "2026-02-04T00:00:00Z")).await;
     let files = async |path: &str| -> Vec<String> {
         let list = ask(&engine, "GET", path, Value::Null).await;
-        list.body["jobs"].as_array().unwrap().iter().map(|job| job["file_name"].as_str().unwrap().to_owned()).collect()
+        list.body["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["file_name"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(files("users/u-1/jobs").await, ["a.pdf", "b.pdf", "c.pdf"]);
     assert_eq!(files("users/u-1/jobs?limit=1").await, ["a.pdf"]);
@@ -118,12 +137,19 @@ async fn a_job_that_failed_says_why<E: Engine>(engine: E) {
     send(&engine, bridge("Created", &upload("a.pdf"), "01", "2026-02-01T00:00:00Z")).await;
     send(&engine, bridge("Created", &processing("a.pdf"), "02", "2026-02-01T00:01:00Z")).await;
     let failed = json!({"user_id": "u-1", "file_name": "a.pdf", "error_message": "the scan cannot be read"});
-    assert_eq!(tell(&engine, "f-1", "document.failed", "2026-02-01T00:02:00Z", failed).await, Fate::Applied);
+    assert_eq!(
+        tell(&engine, "f-1", "document.failed", "2026-02-01T00:02:00Z", failed).await,
+        Outcome::Applied
+    );
     let told = job(&engine, "a.pdf").await;
-    assert_eq!((told["status"].as_str(), told["error_message"].as_str()), (Some("failed"), Some("the scan cannot be read")));
+    assert_eq!(
+        (told["status"].as_str(), told["error_message"].as_str()),
+        (Some("failed"), Some("the scan cannot be read"))
+    );
     send(&engine, bridge("Created", &processing("a.pdf"), "03", "2026-02-01T00:03:00Z")).await;
     assert_eq!(job(&engine, "a.pdf").await["status"], "processing", "it is tried again");
-    send(&engine, bridge("Created", "users/u-1/documents/failed/a.pdf.failed", "01", "2026-02-01T00:04:00Z")).await;
+    send(&engine, bridge("Created", "users/u-1/documents/failed/a.pdf.failed", "01", "2026-02-01T00:04:00Z"))
+        .await;
     assert_eq!(job(&engine, "a.pdf").await["status"], "failed");
 }
 
@@ -143,7 +169,8 @@ async fn shuffled_and_repeated_events_end_right<E: Engine>(engine: E) {
     }
     let mut random = Rng::with_seed(4);
     for _ in 0..3 {
-        let mut order: Vec<usize> = (0..events.len()).chain((0..20).map(|_| random.usize(..events.len()))).collect();
+        let mut order: Vec<usize> =
+            (0..events.len()).chain((0..20).map(|_| random.usize(..events.len()))).collect();
         random.shuffle(&mut order);
         for n in order {
             send(&engine, events[n].clone()).await;
@@ -173,6 +200,6 @@ async fn what_cannot_be_read_is_parked_and_the_rest_is_not_ours<E: Engine>(engin
         (1, "s3-events", "detail.object.sequencer: is missing or no text")
     );
     let again = redrive(&context_at(&engine, NOW), &parked[0]).await.unwrap();
-    assert_eq!(again, Fate::Parked, "it still cannot be read");
+    assert_eq!(again, Outcome::Parked, "it still cannot be read");
     assert_eq!(row(&engine, "JOB#a.pdf").await, None);
 }

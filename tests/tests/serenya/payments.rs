@@ -1,17 +1,17 @@
-//! Payments from Stripe and from settled dues, with what went back, in every order.
+//! Payments from Stripe and from settled dues, with their reversals, in every order.
 
 use super::*;
-use dues_events::stripe::StripeEvent;
+use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::{Record, UserId};
-use dues_processors::changes::Change;
-use dues_processors::groups::LocalDirectory;
+use dues_processors::entitlements::groups::LocalDirectory;
 use dues_processors::projector::Projector;
+use dues_processors::runtime::changes::Change;
 use dues_store::embedded::Embedded;
 use dues_tests::engines::embedded;
-use dues_tests::faulty::Faulty;
-use dues_tests::memory::Memory;
-use dues_tests::stripe::{checkout, invoice, invoice_payment, payment_of, refund, subscription};
-use dues_tests::world::{Sent, deliver, membership, monthly, payment, records};
+use dues_tests::engines::faulty::Faulty;
+use dues_tests::engines::memory::Memory;
+use dues_tests::fixtures::company::{Sent, deliver, membership, monthly, payment, records};
+use dues_tests::fixtures::stripe::{checkout, invoice, invoice_payment, payment_of, refund, subscription};
 use fastrand::Rng;
 
 dues_tests::on_engines! {
@@ -23,7 +23,7 @@ dues_tests::on_engines! {
 const FROM: &str = "2026-01-31T00:00:00Z";
 
 fn read((_, event): &Sent) -> StripeEvent {
-    dues_events::wire::stripe::decode(event.to_string().as_bytes()).unwrap().unwrap()
+    dues_events::entitlements::stripe::wire::decode(event.to_string().as_bytes()).unwrap().unwrap()
 }
 
 async fn stripe<E: Engine>(engine: &E, sent: &Sent) {
@@ -63,13 +63,21 @@ async fn one_payment_is_one_row_in_every_order<E: Engine>(engine: E) {
         (dues["refund_status"].as_str(), &dues["refund_amount"], dues["refunded_at"].as_str()),
         (Some("refunded"), &json!(15), Some("2026-02-03T00:00:00Z"))
     );
-    assert_eq!((dues["initiated_at"].as_str(), dues["subscription_id"].as_str()), (Some("2026-01-31T00:00:09Z"), Some("sub_u-1")));
-    assert_eq!((&payments[keys[1]]["amount"], &payments[keys[1]]["refund_status"]), (&json!(4.99), &Value::Null));
+    assert_eq!(
+        (dues["initiated_at"].as_str(), dues["subscription_id"].as_str()),
+        (Some("2026-01-31T00:00:09Z"), Some("sub_u-1"))
+    );
+    assert_eq!(
+        (&payments[keys[1]]["amount"], &payments[keys[1]]["refund_status"]),
+        (&json!(4.99), &Value::Null)
+    );
 }
 
 async fn a_subscription_of_stripe_is_embedded_and_gives_way_when_it_ends<E: Engine>(engine: E) {
     ada(&engine).await;
-    let told = |id: &str, kind: &str, at: &str, status: &str| subscription(id, kind, at, "u-1", "SAGE", status, FROM);
+    let told = |id: &str, kind: &str, at: &str, status: &str| {
+        subscription(id, kind, at, "u-1", "SAGE", status, FROM)
+    };
     let ended = told("evt_2", "deleted", "2026-02-20T00:00:00Z", "canceled");
     stripe(&engine, &told("evt_1", "created", FROM, "active")).await;
     let embedded = ask(&engine, "GET", "users/u-1/subscription", Value::Null).await.body;
@@ -85,7 +93,7 @@ async fn a_subscription_of_stripe_is_embedded_and_gives_way_when_it_ends<E: Engi
     );
 }
 
-/// The record as it was after each of these, in any order.
+/// The record's images after each of these events, in any order.
 async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engine: E) {
     ada(&engine).await;
     let (place, _folder) = embedded();
@@ -101,7 +109,13 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
         ("p-5", "RETURNED", "c-2", "2026-02-20T00:00:00Z"),
     ] {
         deliver(&context_at(&place, NOW), &[payment(id, kind, &record, transaction, time)], 1).await;
-        images.push(records(&place, "u-1").await.into_iter().find(|known| known.subscription_id == record.subscription_id).unwrap());
+        images.push(
+            records(&place, "u-1")
+                .await
+                .into_iter()
+                .find(|known| known.subscription_id == record.subscription_id)
+                .unwrap(),
+        );
     }
     let store = at(&engine, NOW);
     let tell = async |images: &[Record]| {
@@ -112,7 +126,8 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
     tell(&images[..4]).await;
     let paid = payments(&engine).await;
     let said = |payment: &Value| {
-        ["payment_method", "payment_status", "provider_transaction_id"].map(|name| payment[name].as_str().unwrap().to_owned())
+        ["payment_method", "payment_status", "provider_transaction_id"]
+            .map(|name| payment[name].as_str().unwrap().to_owned())
     };
     assert_eq!(paid.keys().collect::<Vec<_>>(), ["PAYMENT#2026-02-03#c-1", "PAYMENT#2026-02-07#c-2"]);
     assert_eq!(said(&paid["PAYMENT#2026-02-03#c-1"]), ["ACH", "failed", "c-1"]);
@@ -121,13 +136,20 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
     let subscription = async || ask(&engine, "GET", "users/u-1/subscription", Value::Null).await.body;
     let embedded = subscription().await;
     assert_eq!(
-        (embedded["provider"].as_str(), embedded["subscription_type"].as_str(), embedded["end_date"].as_str()),
+        (
+            embedded["provider"].as_str(),
+            embedded["subscription_type"].as_str(),
+            embedded["end_date"].as_str()
+        ),
         (Some("ach"), Some("premium"), Some("2026-02-28T00:00:00Z"))
     );
 
     tell(&images).await;
     let returned = &payments(&engine).await["PAYMENT#2026-02-07#c-2"];
-    assert_eq!((returned["payment_status"].as_str(), returned["refund_status"].as_str()), (Some("completed"), Some("returned")));
+    assert_eq!(
+        (returned["payment_status"].as_str(), returned["refund_status"].as_str()),
+        (Some("completed"), Some("returned"))
+    );
     assert_eq!(
         (&returned["refund_amount"], returned["refunded_at"].as_str(), returned["refund_reason"].as_str()),
         (&json!(14.99), Some("2026-02-20T00:00:00Z"), Some("R01"))
@@ -135,7 +157,8 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
     assert_eq!(subscription().await["subscription_type"], "free", "what was paid for is taken back");
 }
 
-/// What one aggregate tells another is a write of its own: the plug is pulled after each, and the events come again from the one that failed.
+/// What follows for another aggregate is a separate write: a crash after each, then redelivery from the
+/// event that failed.
 #[tokio::test]
 async fn a_crash_after_any_write_ends_in_the_same_rows() {
     let pi = payment_of("u-1", FROM);
@@ -156,7 +179,11 @@ async fn a_crash_after_any_write_ends_in_the_same_rows() {
         let faulty = Faulty::after(engine.clone(), crashes + 1);
         let mut left = sent.len();
         for event in &sent {
-            if ReadModels::default().stripe(&at(&faulty, NOW), &UserId::from("u-1"), &read(event)).await.is_err() {
+            if ReadModels::default()
+                .stripe(&at(&faulty, NOW), &UserId::from("u-1"), &read(event))
+                .await
+                .is_err()
+            {
                 break;
             }
             left -= 1;
@@ -173,7 +200,7 @@ async fn a_crash_after_any_write_ends_in_the_same_rows() {
     assert!(crashes > 8, "only {crashes} crashes");
 }
 
-/// From the streams through the tables' changes to the rows, as it runs in the one-file program.
+/// From the streams through the tables' changes to the rows, as in the one-file program.
 #[tokio::test]
 async fn from_the_streams_through_the_changes_to_the_rows() {
     let (engine, _folder) = embedded();
@@ -197,8 +224,13 @@ async fn from_the_streams_through_the_changes_to_the_rows() {
     deliver(&context, &debits.map(|(id, kind, time)| payment(id, kind, &record, "c-1", time)), 10).await;
     project(&engine).await;
     let payments = payments(&engine).await;
-    assert_eq!(payments.keys().collect::<Vec<_>>(), ["PAYMENT#2026-01-31#in_u-1_1769817600", "PAYMENT#2026-02-03#c-1"]);
-    let back = |key: &str| (payments[key]["refund_status"].as_str().unwrap(), payments[key]["refund_amount"].to_string());
+    assert_eq!(
+        payments.keys().collect::<Vec<_>>(),
+        ["PAYMENT#2026-01-31#in_u-1_1769817600", "PAYMENT#2026-02-03#c-1"]
+    );
+    let back = |key: &str| {
+        (payments[key]["refund_status"].as_str().unwrap(), payments[key]["refund_amount"].to_string())
+    };
     assert_eq!(back("PAYMENT#2026-01-31#in_u-1_1769817600"), ("partially_refunded", "5".to_owned()));
     assert_eq!(back("PAYMENT#2026-02-03#c-1"), ("refunded", "14.99".to_owned()));
     assert_eq!(row(&engine, "PROFILE").await.unwrap()["data"]["subscription"]["provider"], "stripe");

@@ -1,11 +1,11 @@
-//! Rows made again from the journal equal those that were kept up to date, and neither depends on the order.
+//! Rows rebuilt from the journal equal the live ones, and neither depends on the order.
 
 use super::*;
-use dues_processors::app_events::app_events_worker;
+use dues_processors::operators::replay::{ReplayTarget, rebuild};
 use dues_processors::read_models::ReadModel;
-use dues_processors::replay::{Part, rebuild};
-use dues_tests::memory::Memory;
-use dues_tests::serenya_events::events;
+use dues_processors::read_models::app_events::app_events_worker;
+use dues_tests::engines::memory::Memory;
+use dues_tests::fixtures::serenya::events;
 use fastrand::Rng;
 
 dues_tests::on_engines! {
@@ -16,7 +16,10 @@ async fn deliver<E: Engine>(engine: &E, events: &[Value]) {
     for cut in events.chunks(50) {
         let batch: Vec<_> = cut.iter().enumerate().map(|(n, event)| incoming(event, n)).collect();
         let report = app_events_worker(&context_at(engine, NOW), &batch).await;
-        assert!(report.fates.iter().all(|fate| matches!(fate, Fate::Applied | Fate::Duplicate)), "{report:?}");
+        assert!(
+            report.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Applied | Outcome::Duplicate)),
+            "{report:?}"
+        );
     }
 }
 
@@ -35,7 +38,7 @@ async fn rows_made_again_equal_the_live_ones_in_any_order<E: Engine>(engine: E) 
 
     let again = Memory::default();
     let (from, into) = (at(&engine, "2027-01-01T00:00:00Z"), at(&again, "2027-01-01T00:00:00Z"));
-    let folded = rebuild(Part::Model(ReadModel::Serenya), &from, &into, |_| {}).await.unwrap();
+    let folded = rebuild(ReplayTarget::Model(ReadModel::Serenya), &from, &into, |_| {}).await.unwrap();
     assert!(folded >= 400, "{folded}");
     assert_eq!(rows(&again).await, live);
 }

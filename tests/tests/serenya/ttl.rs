@@ -1,10 +1,11 @@
-//! DynamoDB takes a profile away when its session is over; the profile comes back without it.
+//! DynamoDB's TTL removes a profile when its session expires; the projector restores the profile without the
+//! session.
 
 use super::*;
-use dues_processors::changes::Change;
-use dues_processors::groups::LocalDirectory;
+use dues_processors::entitlements::groups::LocalDirectory;
 use dues_processors::projector::{Projector, projector};
-use dues_processors::read_models::serenya as model;
+use dues_processors::runtime::changes::Change;
+use dues_processors::serenya as model;
 use dues_store::{Condition, Key};
 use dues_tests::engines;
 
@@ -19,7 +20,7 @@ fn key() -> Key {
     Key { partition: "USER#u-1".to_owned(), sort: Some("PROFILE".to_owned()) }
 }
 
-/// Ada, signed in for a day, whose row is gone then. Gives what the row was.
+/// Ada, signed in for a day, with her row removed after it. Returns the removed row.
 async fn gone<E: Engine>(engine: &E) -> Item {
     ada(engine).await;
     ask(engine, "POST", "users/u-1/session", json!({"event_id": "s-1", "session_id": "sess_1"})).await;
@@ -36,17 +37,21 @@ fn change(old: Item, by_ttl: bool) -> Change {
 async fn a_profile_that_ttl_took_away_comes_back_without_its_session<E: Engine>(engine: E) {
     let old = gone(&engine).await;
     let projector = Projector::new(at(&engine, LATER), None::<LocalDirectory<E>>);
-    let told = async |change: Change| projector.project(&[change]).await.fates.remove(0);
-    assert_eq!(told(change(old.clone(), false)).await, Fate::Skipped, "whoever removed it knew why");
+    let told = async |change: Change| projector.project(&[change]).await.outcomes.remove(0);
+    assert_eq!(told(change(old.clone(), false)).await, Outcome::Skipped, "whoever removed it knew why");
     assert_eq!(row(&engine, "PROFILE").await, None);
 
-    assert_eq!(told(change(old.clone(), true)).await, Fate::Applied);
+    assert_eq!(told(change(old.clone(), true)).await, Outcome::Applied);
     let back = row(&engine, "PROFILE").await.unwrap();
-    assert_eq!((&back["data"]["current_session"], back.get("ttl"), back["data"]["name"].as_str()), (&Value::Null, None, Some("Ada")));
-    assert_eq!(told(change(old, true)).await, Fate::Duplicate);
+    assert_eq!(
+        (&back["data"]["current_session"], back.get("ttl"), back["data"]["name"].as_str()),
+        (&Value::Null, None, Some("Ada"))
+    );
+    assert_eq!(told(change(old, true)).await, Outcome::Duplicate);
 
-    // The next session is one like the first.
-    ask_at(&engine, LATER, "POST", "users/u-1/session", json!({"event_id": "s-2", "session_id": "sess_2"})).await;
+    // The next session works like the first.
+    ask_at(&engine, LATER, "POST", "users/u-1/session", json!({"event_id": "s-2", "session_id": "sess_2"}))
+        .await;
     let next = row(&engine, "PROFILE").await.unwrap();
     assert_eq!(
         (next["data"]["current_session"]["session_id"].as_str(), &next["ttl"]),
@@ -64,19 +69,31 @@ async fn whoever_signs_in_while_the_row_is_gone_is_found<E: Engine>(engine: E) {
     ];
     for profile in found {
         let profile = profile.to_json();
-        assert_eq!((profile["id"].as_str(), &profile["current_session"]), (Some("u-1"), &Value::Null), "the session is over");
+        assert_eq!(
+            (profile["id"].as_str(), &profile["current_session"]),
+            (Some("u-1"), &Value::Null),
+            "the session is over"
+        );
     }
-    // Signing in brings the row back, even before the projector has heard of anything.
-    let signed = ask_at(&engine, LATER, "POST", "users/u-1/session", json!({"event_id": "s-2", "session_id": "sess_2"})).await;
+    // Signing in restores the row, even before the projector processes the removal.
+    let signed = ask_at(
+        &engine,
+        LATER,
+        "POST",
+        "users/u-1/session",
+        json!({"event_id": "s-2", "session_id": "sess_2"}),
+    )
+    .await;
     assert_eq!(signed.body["profile"]["current_session"]["session_id"], "sess_2");
     assert!(row(&engine, "PROFILE").await.is_some());
 }
 
-/// From DynamoDB's own TTL, through its stream and a batch as Lambda would make it.
+/// From DynamoDB's own TTL, through its stream and a batch as Lambda makes it.
 #[tokio::test]
 async fn from_the_sweeper_through_the_stream_to_the_profile() {
     let (engine, server) = engines::dynoxide().await;
-    let ttl = json!({"TableName": "serenya", "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}});
+    let ttl =
+        json!({"TableName": "serenya", "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}});
     server.request("UpdateTimeToLive", &ttl).unwrap();
     let made = json!({"user_id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "1"});
     tell(&engine, "e-1", "user.created", "2020-01-01T00:00:00Z", made).await;
@@ -87,7 +104,8 @@ async fn from_the_sweeper_through_the_stream_to_the_profile() {
     let described = server.request("DescribeStream", &json!({"StreamArn": arn})).unwrap();
     let mut records: Vec<Value> = Vec::new();
     for shard in described["StreamDescription"]["Shards"].as_array().unwrap() {
-        let place = json!({"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"});
+        let place =
+            json!({"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"});
         let start = server.request("GetShardIterator", &place).unwrap();
         let page = server.request("GetRecords", &json!({"ShardIterator": start["ShardIterator"]})).unwrap();
         records.extend(page["Records"].as_array().unwrap().iter().cloned());

@@ -1,20 +1,22 @@
-//! What counting an action costs on DynamoDB: requests and capacity units, counted.
+//! The cost of counting an action on DynamoDB: requests and capacity units, counted.
 
-use dues_processors::Fate;
-use dues_processors::read_models::usage::{Settings, count};
+use dues_processors::Outcome;
+use dues_processors::usage::{Settings, count};
 use dues_store::table::usage::USER_USAGE;
-use dues_store::usage::count::Counted;
-use dues_tests::dynoxide::{Call, Dynoxide};
+use dues_store::usage::count::CountOutcome;
 use dues_tests::engines;
-use dues_tests::usage_events::{asked, at, dynamo_changes, projector};
-use dues_tests::world::t;
+use dues_tests::engines::dynoxide::{Call, Dynoxide};
+use dues_tests::fixtures::company::t;
+use dues_tests::fixtures::usage::{asked, at, dynamo_changes, projector};
 
-/// The requests since the last look, and their read and write units.
+/// The requests since the last call, and their read and write units.
 fn cost(server: &Dynoxide, what: &str) -> (Vec<String>, f64, f64) {
     let calls = server.calls();
     server.reset_calls();
     let is_read = |call: &&Call| matches!(call.operation.as_str(), "GetItem" | "Query");
-    let units = |reads: bool| calls.iter().filter(|call| is_read(call) == reads).filter_map(|call| call.capacity).sum();
+    let units = |reads: bool| {
+        calls.iter().filter(|call| is_read(call) == reads).filter_map(|call| call.capacity).sum()
+    };
     let cost = (calls.iter().map(|call| call.operation.clone()).collect(), units(true), units(false));
     println!("{what}: {cost:?}");
     cost
@@ -24,36 +26,38 @@ fn cost(server: &Dynoxide, what: &str) -> (Vec<String>, f64, f64) {
 async fn counting_is_one_read_of_the_plan_and_one_conditional_write() {
     let (engine, server) = engines::dynoxide().await;
     let (store, settings) = (at(&engine, t("2026-01-05T12:00:00Z")), Settings::default());
-    let run = async |key: &str| count(&store, &settings, &asked("ada", "simulations", "simulation_run", key)).await.unwrap();
+    let run = async |key: &str| {
+        count(&store, &settings, &asked("ada", "simulations", "simulation_run", key)).await.unwrap()
+    };
     server.reset_calls();
 
-    // The first of a day: nothing is guessed wrong.
-    assert!(matches!(run("k-0").await, Counted::Done(_)));
+    // The first of a day: the assumed count is right.
+    assert!(matches!(run("k-0").await, CountOutcome::Done(_)));
     let (requests, read, write) = cost(&server, "the first of a day");
     assert_eq!(requests, ["Query", "TransactWriteItems"]);
     // Two rows of a transaction are two units each; the usage row is in two indexes.
     assert!(read <= 1.0 && write <= 6.0, "{read} {write}");
 
-    // Another: the refusal of the first write tells the count, and the second moves it.
-    assert!(matches!(run("k-1").await, Counted::Done(_)));
+    // Another: the refused first write returns the count, and the second updates it.
+    assert!(matches!(run("k-1").await, CountOutcome::Done(_)));
     let (requests, read, write) = cost(&server, "another");
     assert_eq!(requests, ["Query", "TransactWriteItems", "TransactWriteItems"], "the count is never read");
     assert!(read <= 1.0 && write <= 10.0, "{read} {write}");
 
-    // A key that is known, and a limit that is reached: one write that is refused.
-    assert!(matches!(run("k-0").await, Counted::Done(_)));
+    // A known key, and a reached limit: one write that is refused.
+    assert!(matches!(run("k-0").await, CountOutcome::Done(_)));
     assert_eq!(cost(&server, "a known key").0, ["Query", "TransactWriteItems"]);
-    assert!(matches!(run("k-2").await, Counted::Done(_)));
+    assert!(matches!(run("k-2").await, CountOutcome::Done(_)));
     server.reset_calls();
-    assert_eq!(run("k-3").await, Counted::AtLimit { used: 3, limit: 3 });
+    assert_eq!(run("k-3").await, CountOutcome::AtLimit { used: 3, limit: 3 });
     assert_eq!(cost(&server, "at the limit").0, ["Query", "TransactWriteItems"]);
 
     // The log: one put for each action, its type listed once.
     let changes = dynamo_changes(&server, &USER_USAGE);
     server.reset_calls();
-    assert_eq!(projector(&store).project(&changes).await.fates, [const { Fate::Applied }; 3]);
+    assert_eq!(projector(&store).project(&changes).await.outcomes, [const { Outcome::Applied }; 3]);
     let (requests, read, write) = cost(&server, "three rows of the log, at one instant");
-    // All happened at one instant here: the second looks one nanosecond further, the third two.
+    // All happened at one instant here: the second tries one nanosecond later, the third two.
     assert_eq!(requests, ["PutItem"; 7]);
     assert!(read <= 0.0 && write <= 1.0 + 3.0 * 3.0 + 3.0, "{read} {write}");
 }

@@ -1,16 +1,16 @@
-//! The plug is pulled after every write of counting, logging and resetting, and what was being done is done again.
+//! A crash after every write of counting, logging and resetting; then the interrupted operation runs again.
 
 use dues_events::Time;
-use dues_processors::Fate;
-use dues_processors::changes::Change;
-use dues_processors::read_models::usage::{Settings, count};
-use dues_processors::usage_reset::usage_reset;
+use dues_processors::Outcome;
+use dues_processors::runtime::changes::Change;
+use dues_processors::usage::reset::usage_reset;
+use dues_processors::usage::{Settings, count};
 use dues_store::table::usage::USER_USAGE;
-use dues_store::usage::count::{Asked, Counted};
+use dues_store::usage::count::{ActionRequest, CountOutcome};
 use dues_store::{Engine, StoreError};
-use dues_tests::faulty::{Faulty, Plug};
-use dues_tests::usage_events::{asked, at, change, projector};
-use dues_tests::world::{all, t};
+use dues_tests::engines::faulty::{Faulty, Plug};
+use dues_tests::fixtures::company::{all, t};
+use dues_tests::fixtures::usage::{asked, at, change, projector};
 use std::collections::BTreeMap;
 
 use super::{clear, everything};
@@ -21,22 +21,29 @@ dues_tests::on_engines! {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Count(Asked),
+    Count(ActionRequest),
     Reset,
 }
 
 /// Two users over two days, one of them at the limit, and all at the same instant of each day.
 fn script() -> Vec<(Time, Step)> {
     let (monday, tuesday) = (t("2026-01-05T23:00:00Z"), t("2026-01-06T01:00:00Z"));
-    let run = |user: &str, n: u32| Step::Count(asked(user, "simulations", "simulation_run", &format!("{user}-{n}")));
+    let run = |user: &str, n: u32| {
+        Step::Count(asked(user, "simulations", "simulation_run", &format!("{user}-{n}")))
+    };
     let mut script: Vec<(Time, Step)> = (0..4).map(|n| (monday, run("ada", n))).collect();
     script.push((monday, Step::Count(asked("ben", "strategies", "strategy_saved", "b-0"))));
     script.push((monday, run("ada", 0)));
-    script.extend([(tuesday, Step::Reset), (tuesday, run("ada", 4)), (tuesday, run("ben", 1)), (tuesday, Step::Reset)]);
+    script.extend([
+        (tuesday, Step::Reset),
+        (tuesday, run("ada", 4)),
+        (tuesday, run("ben", 1)),
+        (tuesday, Step::Reset),
+    ]);
     script
 }
 
-/// One step; then the stream tells how the rows have changed. What it tells is known before it is told, and nobody loses that.
+/// Takes one step, then adds the changed rows to the stream. The stream itself survives every crash.
 async fn take<E: Engine, F: Engine>(
     faulty: &E,
     healthy: &F,
@@ -46,7 +53,9 @@ async fn take<E: Engine, F: Engine>(
     let settings = Settings::default();
     let before = images(healthy).await;
     let done = match step {
-        Step::Count(asked) => count(&at(faulty, *time), &settings, asked).await.map(|counted| assert_ne!(counted, Counted::Different)),
+        Step::Count(asked) => count(&at(faulty, *time), &settings, asked)
+            .await
+            .map(|counted| assert_ne!(counted, CountOutcome::Different)),
         Step::Reset => usage_reset(&at(faulty, *time), &settings, |_| {}).await.map(drop),
     };
     let after = images(healthy).await;
@@ -57,9 +66,15 @@ async fn take<E: Engine, F: Engine>(
     let report = projector(&at(faulty, *time)).project(stream).await;
     match report.first_failure() {
         None => stream.clear(),
-        Some(first) => match &report.fates[first] {
-            Fate::Failed(why) => return Err(StoreError::Unavailable(why.clone())),
-            fate @ (Fate::Applied | Fate::Duplicate | Fate::Ignored | Fate::Skipped | Fate::Parked) => panic!("{fate:?}"),
+        Some(first) => match &report.outcomes[first] {
+            Outcome::Failed(why) => return Err(StoreError::Unavailable(why.clone())),
+            outcome @ (Outcome::Applied
+            | Outcome::Duplicate
+            | Outcome::Ignored
+            | Outcome::Skipped
+            | Outcome::Parked) => {
+                panic!("{outcome:?}")
+            }
         },
     }
     Ok(())
@@ -67,7 +82,9 @@ async fn take<E: Engine, F: Engine>(
 
 async fn images<E: Engine>(engine: &E) -> BTreeMap<(String, String), dues_events::Item> {
     let items = all(engine, &USER_USAGE).await.into_iter();
-    let key = |item: &dues_events::Item| (item.text("user_id").unwrap().to_owned(), item.text("feature_date_key").unwrap().to_owned());
+    let key = |item: &dues_events::Item| {
+        (item.text("user_id").unwrap().to_owned(), item.text("feature_date_key").unwrap().to_owned())
+    };
     items.map(|item| (key(&item), item)).collect()
 }
 

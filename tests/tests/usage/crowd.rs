@@ -1,24 +1,26 @@
-//! Many at once.
+//! Concurrent counting.
 
-use dues_processors::Fate;
-use dues_processors::changes::Change;
-use dues_processors::read_models::usage::{Settings, count};
+use dues_processors::Outcome;
+use dues_processors::runtime::changes::Change;
+use dues_processors::usage::{Settings, count};
 use dues_store::table::usage::USER_USAGE;
-use dues_store::usage::count::Counted;
+use dues_store::usage::count::CountOutcome;
 use dues_store::{Engine, Store, SystemClock};
 use dues_tests::engines;
-use dues_tests::usage_events::{asked, dynamo_changes, embedded_changes, logged, projector};
+use dues_tests::fixtures::usage::{asked, dynamo_changes, embedded_changes, logged, projector};
 use futures::future::join_all;
 use std::collections::BTreeSet;
 
 use super::{numbers, settings};
 
-/// All at once, each as a task of its own; the clock is the real one, because those who meet wait for each other.
-async fn at_once<E: Engine>(engine: &E, settings: &Settings, keys: Vec<String>) -> Vec<Counted> {
+/// Runs each as its own task, all at once; the clock is real, because conflicting writers back off.
+async fn at_once<E: Engine>(engine: &E, settings: &Settings, keys: Vec<String>) -> Vec<CountOutcome> {
     let store = Store::new(engine.clone(), SystemClock::shared());
     let tasks = keys.into_iter().map(|key| {
         let (store, settings) = (store.clone(), settings.clone());
-        tokio::spawn(async move { count(&store, &settings, &asked("ada", "simulations", "simulation_run", &key)).await.unwrap() })
+        tokio::spawn(async move {
+            count(&store, &settings, &asked("ada", "simulations", "simulation_run", &key)).await.unwrap()
+        })
     });
     join_all(tasks).await.into_iter().map(Result::unwrap).collect()
 }
@@ -27,20 +29,28 @@ fn keys(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("k-{n}")).collect()
 }
 
-/// Fifty callers, a limit of three; then the stream tells, twice and in both halves.
+/// Fifty callers, a limit of three; then the stream delivers the changes, and redelivers part of them.
 async fn fifty<E: Engine>(engine: E, changes: impl Fn() -> Vec<Change>) {
     let counted = at_once(&engine, &Settings::default(), keys(50)).await;
-    let allowed: BTreeSet<(u64, u64)> = counted.iter().filter(|counted| matches!(counted, Counted::Done(_))).map(numbers).collect();
+    let allowed: BTreeSet<(u64, u64)> =
+        counted.iter().filter(|counted| matches!(counted, CountOutcome::Done(_))).map(numbers).collect();
     assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 3)]);
-    let refused = counted.iter().filter(|counted| **counted == Counted::AtLimit { used: 3, limit: 3 }).count();
+    let refused =
+        counted.iter().filter(|counted| **counted == CountOutcome::AtLimit { used: 3, limit: 3 }).count();
     assert_eq!(refused, 47);
 
     let store = Store::new(engine, SystemClock::shared());
     let changes: Vec<Change> = changes().into_iter().filter(|change| change.table == &USER_USAGE).collect();
     assert_eq!(changes.len(), 3);
-    assert_eq!(projector(&store).project(&changes).await.fates, [Fate::Applied, Fate::Applied, Fate::Applied]);
+    assert_eq!(
+        projector(&store).project(&changes).await.outcomes,
+        [Outcome::Applied, Outcome::Applied, Outcome::Applied]
+    );
     assert_eq!(logged(&store, "ada").await, [(0, 1), (1, 2), (2, 3)]);
-    assert_eq!(projector(&store).project(&changes[1..]).await.fates, [Fate::Duplicate, Fate::Duplicate]);
+    assert_eq!(
+        projector(&store).project(&changes[1..]).await.outcomes,
+        [Outcome::Duplicate, Outcome::Duplicate]
+    );
     assert_eq!(logged(&store, "ada").await, [(0, 1), (1, 2), (2, 3)], "told again");
 }
 

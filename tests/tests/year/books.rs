@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What there is to look at.
+/// The data to audit.
 #[derive(Clone)]
 pub(crate) struct Books {
-    /// The gateway's own books: one row for each debit.
+    /// The gateway's own ledger: one row for each debit.
     pub(crate) debits: Vec<Value>,
     /// `billing-activity`.
     pub(crate) records: Vec<Value>,
@@ -17,13 +17,14 @@ pub(crate) struct Books {
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) problems: Vec<String>,
-    /// How often what was seen.
+    /// How often each case occurred.
     pub(crate) seen: BTreeMap<&'static str, u64>,
     /// The sum of COMPLETED records, as text.
     pub(crate) collected: String,
 }
 
-/// Days on which banks were closed in 2026, typed from the Federal Reserve's page (Saturdays and Sundays apart).
+/// Days on which banks were closed in 2026, typed from the Federal Reserve's page (Saturdays and Sundays
+/// apart).
 const CLOSED: [&str; 10] = [
     "2026-01-01",
     "2026-01-19",
@@ -38,7 +39,7 @@ const CLOSED: [&str; 10] = [
 ];
 const UNAUTHORISED: [&str; 5] = ["R05", "R07", "R10", "R11", "R29"];
 
-/// A debit as the gateway tells it, up to what it has told.
+/// A debit as the gateway has reported it so far.
 struct Debit<'a> {
     key: &'a str,
     user: &'a str,
@@ -72,7 +73,7 @@ impl<'a> Debit<'a> {
         self.told.iter().any(|(_, kind, _)| *kind == what)
     }
 
-    /// The money is with the company.
+    /// Whether the company has the money.
     fn holds(&self) -> bool {
         self.has("COMPLETED") && !self.has("RETURNED") && !self.has("CHARGED_BACK")
     }
@@ -88,7 +89,8 @@ fn cents(text: &str) -> i64 {
 pub(crate) fn audit(books: &Books) -> Findings {
     let mut found = Findings::default();
     let debits: Vec<Debit<'_>> = books.debits.iter().map(Debit::read).collect();
-    let records: BTreeMap<&str, &Value> = books.records.iter().map(|row| (row["subscription_id"].as_str().unwrap(), row)).collect();
+    let records: BTreeMap<&str, &Value> =
+        books.records.iter().map(|row| (row["subscription_id"].as_str().unwrap(), row)).collect();
     money(&debits, &records, &mut found);
     let mut of_record: BTreeMap<&str, Vec<&Debit<'_>>> = BTreeMap::new();
     for debit in &debits {
@@ -129,7 +131,9 @@ fn money(debits: &[Debit<'_>], records: &BTreeMap<&str, &Value>, found: &mut Fin
     let (mut kept, mut refunded) = (BTreeMap::<&str, i64>::new(), BTreeMap::<&str, i64>::new());
     for debit in debits {
         found.see("debits");
-        for (what, name) in [("COMPLETED", "settled"), ("REFUNDED", "refunded"), ("CHARGED_BACK", "charged back")] {
+        for (what, name) in
+            [("COMPLETED", "settled"), ("REFUNDED", "refunded"), ("CHARGED_BACK", "charged back")]
+        {
             if debit.has(what) {
                 found.see(name);
             }
@@ -148,9 +152,12 @@ fn money(debits: &[Debit<'_>], records: &BTreeMap<&str, &Value>, found: &mut Fin
             Some(record) if text(record, "user_id") != debit.user => {
                 found.wrong(format!("debit {} took another member's money", debit.key))
             }
-            Some(record) if cents(text(record, "billing_amount")) != debit.cents => {
-                found.wrong(format!("debit {} took {} cents for {}", debit.key, debit.cents, text(record, "billing_amount")))
-            }
+            Some(record) if cents(text(record, "billing_amount")) != debit.cents => found.wrong(format!(
+                "debit {} took {} cents for {}",
+                debit.key,
+                debit.cents,
+                text(record, "billing_amount")
+            )),
             Some(_) => {}
         }
     }
@@ -167,7 +174,9 @@ fn money(debits: &[Debit<'_>], records: &BTreeMap<&str, &Value>, found: &mut Fin
         in_records += should_be_paid - should_be_back;
         if (paid, back) != (should_be_paid, should_be_back) {
             let status = text(record, "billing_status");
-            found.wrong(format!("record {id} is {status}, but the gateway has {paid} cents of it and gave {back} back"));
+            found.wrong(format!(
+                "record {id} is {status}, but the gateway has {paid} cents of it and gave {back} back"
+            ));
         }
     }
     if in_records != at_gateway {
@@ -176,8 +185,13 @@ fn money(debits: &[Debit<'_>], records: &BTreeMap<&str, &Value>, found: &mut Fin
     found.collected = format!("{}.{:02}", in_records / 100, in_records % 100);
 }
 
-/// At most three debits a record, 180 days from the first, one at a time, never after a code that stops, only when banks are open.
-fn presentments(of_record: &BTreeMap<&str, Vec<&Debit<'_>>>, records: &BTreeMap<&str, &Value>, found: &mut Findings) {
+/// At most three debits a record, 180 days from the first, one at a time, never after a code that stops,
+/// only when banks are open.
+fn presentments(
+    of_record: &BTreeMap<&str, Vec<&Debit<'_>>>,
+    records: &BTreeMap<&str, &Value>,
+    found: &mut Findings,
+) {
     for debit in of_record.values().flatten() {
         let day = &debit.submitted[..10];
         if CLOSED.contains(&day) || weekday(day) >= 5 {
@@ -193,7 +207,9 @@ fn presentments(of_record: &BTreeMap<&str, Vec<&Debit<'_>>>, records: &BTreeMap<
         if debits.len() > 1 {
             found.see("presented again");
         }
-        if day_number(&debits[debits.len() - 1].submitted[..10]) - day_number(&debits[0].submitted[..10]) > 180 {
+        if day_number(&debits[debits.len() - 1].submitted[..10]) - day_number(&debits[0].submitted[..10])
+            > 180
+        {
             found.wrong(format!("record {id} was presented again after 180 days"));
         }
         if let Some(record) = records.get(id)
@@ -209,13 +225,14 @@ fn presentments(of_record: &BTreeMap<&str, Vec<&Debit<'_>>>, records: &BTreeMap<
                         found.wrong(format!("record {id} was presented again after {code}"));
                     }
                 }
-                Some(_) | None => found.wrong(format!("record {id} was debited while a debit was under way: {}", pair[1].key)),
+                Some(_) | None => found
+                    .wrong(format!("record {id} was debited while a debit was under way: {}", pair[1].key)),
             }
         }
     }
 }
 
-/// Nobody is debited after an unauthorised return or a chargeback.
+/// No member is debited after an unauthorised return or a chargeback.
 fn bars(debits: &[Debit<'_>], found: &mut Findings) {
     let mut barred: BTreeMap<&str, &str> = BTreeMap::new();
     for debit in debits {
@@ -234,10 +251,12 @@ fn bars(debits: &[Debit<'_>], found: &mut Findings) {
     *found.seen.entry("members barred").or_default() += barred.len() as u64;
 }
 
-/// No debit of a record after its member closed the account, after a cancellation took effect, while it is paused, or once it is over.
+/// No debit of a record after its member closed the account, after a cancellation took effect, while it is
+/// paused, or once it is closed.
 fn wishes(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings) {
     for (n, row) in rows.iter().enumerate() {
-        let (from, until) = (text(row, "last_run_date"), rows.get(n + 1).map_or("9999", |next| text(next, "last_run_date")));
+        let (from, until) =
+            (text(row, "last_run_date"), rows.get(n + 1).map_or("9999", |next| text(next, "last_run_date")));
         let cancelled_from = text(row, "cancel_at");
         for debit in debits {
             let during = debit.submitted > from && debit.submitted < until;
@@ -245,30 +264,48 @@ fn wishes(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings
             if during && !["SCHEDULED", "ERROR", "ACHSENT"].contains(&status) {
                 found.wrong(format!("record {id} was debited while it was {status}: {}", debit.key));
             }
-            // An instant with and without a fraction: compare up to the second.
-            if during && !cancelled_from.is_empty() && status != "ACHSENT" && debit.submitted[..19] >= cancelled_from[..19] {
+            // One instant may be written with and without a fraction: compare up to the second.
+            if during
+                && !cancelled_from.is_empty()
+                && status != "ACHSENT"
+                && debit.submitted[..19] >= cancelled_from[..19]
+            {
                 found.wrong(format!("record {id} was debited after its cancellation: {}", debit.key));
             }
         }
     }
 }
 
-/// The last history row and the record say the same.
+/// The last history row equals the record.
 fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: &mut Findings) {
-    let Some(record) = record else { return found.wrong(format!("history tells of record {id}, which is not there")) };
+    let Some(record) = record else {
+        return found.wrong(format!("history tells of record {id}, which is not there"));
+    };
     let versions: Vec<u64> = rows.iter().map(|row| row["version"].as_u64().unwrap()).collect();
     if versions != (1..=versions.len() as u64).collect::<Vec<_>>() {
         found.wrong(format!("the history of record {id} has versions {versions:?}"));
     }
     let changed = rows.iter().rev().find(|row| text(row, "outcome") == "applied");
-    for name in ["billing_status", "billing_amount", "billing_date", "transaction_id", "usio_error", "receipt_tier_name", "process"] {
+    for name in [
+        "billing_status",
+        "billing_amount",
+        "billing_date",
+        "transaction_id",
+        "usio_error",
+        "receipt_tier_name",
+        "process",
+    ] {
         if changed.is_none_or(|row| row[name] != record[name]) {
-            found.wrong(format!("{name} of record {id} is {}, its history says {:?}", record[name], changed.map(|row| &row[name])));
+            found.wrong(format!(
+                "{name} of record {id} is {}, its history says {:?}",
+                record[name],
+                changed.map(|row| &row[name])
+            ));
         }
     }
 }
 
-/// Every period of a membership has one record, on the day that the calendar says; nothing is skipped but pauses.
+/// Every period of a membership has one record, due on the calendar's day; only pauses skip periods.
 fn periods(records: &[Value], found: &mut Findings) {
     let mut memberships: BTreeMap<(&str, &str, &str), Vec<&Value>> = BTreeMap::new();
     for record in records {
@@ -277,7 +314,8 @@ fn periods(records: &[Value], found: &mut Findings) {
     }
     for ((user, _, anchor), mut of_one) in memberships {
         of_one.sort_by_key(|record| text(record, "billing_date"));
-        let months: Vec<i64> = of_one.iter().map(|record| month_number(text(record, "billing_date"))).collect();
+        let months: Vec<i64> =
+            of_one.iter().map(|record| month_number(text(record, "billing_date"))).collect();
         if months.iter().collect::<BTreeSet<_>>().len() != months.len() {
             found.wrong(format!("{user} has two records for one period"));
         }
@@ -294,7 +332,8 @@ fn periods(records: &[Value], found: &mut Findings) {
             let paused = text(record, "billing_status") == "PAUSED_SKIPPED";
             let expected = if yearly { 12 } else { 1 };
             if !(step == expected || paused && step >= 1) {
-                found.wrong(format!("{user}: {step} months between {due} and {}", text(next, "billing_date")));
+                found
+                    .wrong(format!("{user}: {step} months between {due} and {}", text(next, "billing_date")));
             }
         }
     }
@@ -364,9 +403,11 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
         rows.iter_mut().find(|row| is(row))
     }
     fn completed(books: &mut Books) -> Option<&mut Value> {
-        find(&mut books.records, |row| row["billing_status"] == "COMPLETED" && row["billing_amount"] != "0.00")
+        find(&mut books.records, |row| {
+            row["billing_status"] == "COMPLETED" && row["billing_amount"] != "0.00"
+        })
     }
-    /// Another debit like one that is there.
+    /// Adds another debit like an existing one.
     fn again(books: &mut Books, is: impl Fn(&Value) -> bool, submitted: &str) -> bool {
         let Some(mut debit) = books.debits.iter().find(|row| is(row)).cloned() else { return false };
         debit["key"] = json!(format!("{}-again", debit["key"].as_str().unwrap()));
@@ -377,7 +418,9 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
     }
     fn told(row: &Value, what: &str) -> bool {
         let told = usize::try_from(row["told"].as_u64().unwrap()).unwrap();
-        row["steps"].as_array().is_some_and(|steps| steps[..told].iter().any(|step| step.as_str().unwrap().contains(what)))
+        row["steps"]
+            .as_array()
+            .is_some_and(|steps| steps[..told].iter().any(|step| step.as_str().unwrap().contains(what)))
     }
     vec![
         ("a charge that is not on record", |books| {
@@ -410,7 +453,9 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
                 true
             })
         }),
-        ("a second debit at once", |books| again(books, |row| !told(row, "RETURNED"), "2026-08-28T08:00:00.000000000Z")),
+        ("a second debit at once", |books| {
+            again(books, |row| !told(row, "RETURNED"), "2026-08-28T08:00:00.000000000Z")
+        }),
         ("a debit on a holiday", |books| {
             books.debits[0]["submitted_at"] = json!("2026-01-19T08:00:00.000000000Z");
             true
@@ -424,12 +469,23 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
             true
         }),
         ("a fourth presentment", |books| {
-            (0..3).all(|n| again(books, |row| told(row, "RETURNED R01"), &format!("2026-08-{:02}T08:00:00.000000000Z", 25 + n)))
+            (0..3).all(|n| {
+                again(
+                    books,
+                    |row| told(row, "RETURNED R01"),
+                    &format!("2026-08-{:02}T08:00:00.000000000Z", 25 + n),
+                )
+            })
         }),
-        ("a debit after R16", |books| again(books, |row| told(row, "RETURNED R16"), "2026-08-28T08:00:00.000000000Z")),
+        ("a debit after R16", |books| {
+            again(books, |row| told(row, "RETURNED R16"), "2026-08-28T08:00:00.000000000Z")
+        }),
         ("a debit after a bar", |books| {
-            let Some(user) =
-                books.debits.iter().find(|row| told(row, "CHARGED_BACK") || told(row, "RETURNED R10")).map(|row| row["user_id"].clone())
+            let Some(user) = books
+                .debits
+                .iter()
+                .find(|row| told(row, "CHARGED_BACK") || told(row, "RETURNED R10"))
+                .map(|row| row["user_id"].clone())
             else {
                 return false;
             };
@@ -438,7 +494,8 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
             true
         }),
         ("a debit after a cancellation", |books| {
-            let Some(id) = find(&mut books.records, |row| row["billing_status"] == "CANCELLED").map(|row| row["subscription_id"].clone())
+            let Some(id) = find(&mut books.records, |row| row["billing_status"] == "CANCELLED")
+                .map(|row| row["subscription_id"].clone())
             else {
                 return false;
             };
@@ -464,16 +521,24 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
         }),
         ("a missing period", |books| {
             let gone = books.records.iter().position(|row| {
-                row["billing_status"] == "CANCELLED" || (row["billing_status"] == "COMPLETED" && row["next_subscription_id"].is_string())
+                row["billing_status"] == "CANCELLED"
+                    || (row["billing_status"] == "COMPLETED" && row["next_subscription_id"].is_string())
             });
             gone.map(|n| books.records.remove(n)).is_some()
         }),
         ("a missing history row", |books| {
-            books.history.iter().position(|row| row["version"] == 2).map(|n| books.history.remove(n)).is_some()
+            books
+                .history
+                .iter()
+                .position(|row| row["version"] == 2)
+                .map(|n| books.history.remove(n))
+                .is_some()
         }),
         ("a history that tells something else", |books| {
             let Some(record) = completed(books).cloned() else { return false };
-            for row in books.history.iter_mut().filter(|row| row["subscription_id"] == record["subscription_id"]) {
+            for row in
+                books.history.iter_mut().filter(|row| row["subscription_id"] == record["subscription_id"])
+            {
                 row["transaction_id"] = json!("another");
             }
             true

@@ -1,81 +1,79 @@
-//! The causal timeline: event, transition, rows, grants, groups; newest first.
+//! The timeline: event, transition, effects on tier and credits; newest first.
 
 use dues_events::GoTime;
-use dues_events::record::{History, Status};
-use dues_projections::story::Beat;
+use dues_events::billing::record::{History, Status};
+use dues_projections::timeline::TimelineEntry;
+use maud::{Markup, html};
 
 use super::{Member, exact};
-use crate::console::format::{class, member_path, moved, record_link, time};
-use crate::console::html::{Html, segment};
+use crate::console::format::{member_path, record_link, status_class, time, transition};
+use crate::console::query::percent_encode;
 
-/// How many beats are shown: the newest.
-const SHOWN: usize = 300;
+/// The newest entries are shown.
+const MAX_ENTRIES: usize = 300;
 
 impl Member {
-    pub(super) fn timeline(&self) -> Html {
-        let beats = &self.told.story.beats;
-        let mut html = Html::of("<section class=\"card\"><h2>What happened <small>newest first</small></h2>", &[]);
-        if beats.is_empty() {
-            html.put("<p class=\"note\">Nothing had happened by then.</p>", &[]);
+    pub(super) fn timeline(&self) -> Markup {
+        let entries = &self.explanation.story.entries;
+        html! {
+            section.card {
+                h2 { "What happened " small { "newest first" } }
+                @if entries.is_empty() { p.note { "No events at that time." } }
+                ol.story {
+                    @for entry in entries.iter().rev().take(MAX_ENTRIES) { (self.entry(entry)) }
+                }
+                @if entries.len() > MAX_ENTRIES {
+                    p.note {
+                        "The newest " (MAX_ENTRIES) " of " (entries.len()) "; move the slider for older ones."
+                    }
+                }
+            }
         }
-        html.put("<ol class=\"story\">", &[]);
-        for beat in beats.iter().rev().take(SHOWN) {
-            html.add(&self.beat(beat));
-        }
-        html.put("</ol>", &[]);
-        if beats.len() > SHOWN {
-            html.put("<p class=\"note\">The newest {} of {}: move the slider for those before.</p>", &[&SHOWN, &beats.len()]);
-        }
-        html.put("</section>", &[]);
-        html
     }
 
-    fn beat(&self, beat: &Beat) -> Html {
-        let colour = beat.moved.and_then(|(_, to)| Status::read(to)).map_or("none", class);
-        let mut html = Html::of("<li class=\"beat s-{}\"", &[&colour]);
-        if let Some(event) = &beat.event {
-            html.put(" id=\"event-{}\"", &[event]);
+    fn entry(&self, entry: &TimelineEntry) -> Markup {
+        let moved = entry.moved.and_then(|(from, to)| Some((Status::read(from), Status::read(to)?)));
+        let class = moved.map_or("none", |(_, to)| status_class(to));
+        let at = percent_encode(&exact(entry.at));
+        html! {
+            li class={ "beat s-" (class) } id=[entry.event.as_ref().map(|event| format!("event-{event}"))] {
+                p.when {
+                    (time(entry.at))
+                    @if let Some((from, to)) = moved { " " (transition(from, to)) }
+                }
+                p.what { (entry.sentence) }
+                ul.then {
+                    @for change in self.explanation.tier_changes_of(entry) { li.tier { (change.sentence()) } }
+                    @for effect in &entry.followed { li.credits { (effect) } }
+                }
+                p.ids {
+                    @if let Some(event) = &entry.event { "event " code { (event) } " " }
+                    span { (entry.source) }
+                    @if let Some(record) = &entry.record {
+                        " record " (record_link(&self.explanation.user, record))
+                    }
+                    @if let Some(row) = self.history_row(entry) {
+                        " " span title={ "history row " (row_key(row)) } {
+                            "row v" (row.previous_version) " → v" (row.record.version)
+                        }
+                    }
+                    " " a.then-link href={ (member_path(&self.explanation.user)) "?at=" (at) } { "as of then" }
+                }
+            }
         }
-        html.put("><p class=\"when\">{}", &[&time(beat.at)]);
-        if let Some((from, to)) = beat.moved
-            && let Some(to) = Status::read(to)
-        {
-            html.put(" {}", &[&moved(Status::read(from), to)]);
-        }
-        html.put("</p><p class=\"what\">{}</p><ul class=\"then\">", &[&beat.sentence]);
-        for turn in self.told.turns_of(beat) {
-            html.put("<li class=\"tier\">{}</li>", &[&turn.sentence()]);
-        }
-        for followed in &beat.followed {
-            html.put("<li class=\"credits\">{}</li>", &[followed]);
-        }
-        html.put("</ul><p class=\"ids\">", &[]);
-        if let Some(event) = &beat.event {
-            html.put("event <code>{}</code> ", &[event]);
-        }
-        html.put("<span>{}</span>", &[&beat.source]);
-        if let Some(record) = &beat.record {
-            html.put(" record {}", &[&record_link(&self.told.user, record)]);
-        }
-        if let Some(row) = self.row(beat) {
-            html.put(" <span title=\"history row {}\">row v{} → v{}</span>", &[&key(row), &row.previous_version, &row.record.version]);
-        }
-        let then = format!("{}?at={}", member_path(&self.told.user), segment(&exact(beat.at)));
-        html.put(" <a class=\"then-link\" href=\"{}\">as of then</a></p></li>", &[&then]);
-        html
     }
 
-    /// The row of history behind a beat.
-    fn row(&self, beat: &Beat) -> Option<&History> {
-        let record = beat.record.as_ref()?;
+    /// The history row of an entry.
+    fn history_row(&self, entry: &TimelineEntry) -> Option<&History> {
+        let record = entry.record.as_ref()?;
         self.history.iter().find(|row| {
             row.record.subscription_id == *record
-                && row.event_id == beat.event
-                && row.record.last_run_date.as_ref().is_some_and(|run| run.at() == beat.at)
+                && row.event_id == entry.event
+                && row.record.last_run_date.as_ref().is_some_and(|run| run.at() == entry.at)
         })
     }
 }
 
-fn key(row: &History) -> String {
+fn row_key(row: &History) -> String {
     row.record.last_run_date.as_ref().map(GoTime::text).unwrap_or_default()
 }

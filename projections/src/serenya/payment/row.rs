@@ -1,17 +1,17 @@
 //! The row of a payment: `USER#{user}`/`PAYMENT#{date}#{id}`.
 
-use dues_events::stripe::Amount;
+use dues_events::entitlements::stripe::Amount;
 use dues_events::{Item, Value};
 
-use super::back::Back;
-use super::{Payment, Status, Word};
+use super::reversals::Back;
+use super::{Payment, PaymentReport, Status};
 use crate::serenya::rows;
 
-/// What starts the sort key of a payment.
+/// The sort key prefix of a payment.
 pub(super) const PREFIX: &str = "PAYMENT#";
 
 impl Payment {
-    /// The row; `None` while nobody has told of the payment itself, or when it has its row under another id.
+    /// The row; `None` before the first report of the payment itself, or if another id holds the row.
     pub(in crate::serenya) fn row(&self) -> Option<Item> {
         let parts = &self.parts;
         let (begun, status) = (parts.begun?, parts.words.values().map(|word| word.status).max()?);
@@ -20,15 +20,32 @@ impl Payment {
         }
         let touched = parts.touched.unwrap_or(begun);
         let sort = format!("{PREFIX}{}#{}", begun.format("%Y-%m-%d"), self.id);
-        Some(rows::row(rows::user_partition(&self.user), sort, "payment", Value::M(self.data(status)), begun, touched))
+        Some(rows::row(
+            rows::user_partition(&self.user),
+            sort,
+            "payment",
+            Value::M(self.data(status)),
+            begun,
+            touched,
+        ))
     }
 
     fn data(&self, status: Status) -> Item {
         let parts = &self.parts;
-        let said = |of: fn(&Word) -> Option<&str>| parts.words.values().rev().find_map(of);
-        // The amount of what is so: an attempt that failed may have asked for another one.
-        let amount = parts.words.values().rev().filter(|word| word.status == status).find_map(|word| word.amount.as_ref());
-        let processed = parts.words.values().filter(|word| word.status == status && status > Status::Pending).map(|word| word.at).min();
+        let said = |of: fn(&PaymentReport) -> Option<&str>| parts.words.values().rev().find_map(of);
+        // Only reports with the final status count: a failed attempt may have had another amount.
+        let amount = parts
+            .words
+            .values()
+            .rev()
+            .filter(|word| word.status == status)
+            .find_map(|word| word.amount.as_ref());
+        let processed = parts
+            .words
+            .values()
+            .filter(|word| word.status == status && status > Status::Pending)
+            .map(|word| word.at)
+            .min();
         let transaction = said(|word| word.transaction.as_deref()).or(parts.intent.as_deref());
         let mut data = rows::map([
             ("payment_id", Value::text(self.id.as_str())),

@@ -1,37 +1,37 @@
-//! What can be told of a profile.
+//! The facts of a profile.
 
-use dues_events::stripe;
+use dues_events::entitlements::stripe;
 use serde::{Deserialize, Serialize};
 
 use crate::serenya::biometric::BiometricFact;
 use crate::serenya::session::Summary;
 use crate::serenya::subscription::{Dues, Subscription};
 
-/// What is told of a profile.
+/// A fact about a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileFact {
-    /// Somebody is new.
+    /// The user was created.
     Created(Created),
-    /// Something of the account is another.
+    /// Account data changed.
     Updated(Updated),
-    /// Something was consented to, or no more.
+    /// Consent was given or withdrawn.
     Consent(Consent),
-    /// A device was seen.
+    /// A device was used.
     Device(Device),
-    /// How a session stands.
+    /// The latest summary of a session.
     Session(Box<Summary>),
-    /// Of the biometric registration.
+    /// A fact about the biometric registration.
     Biometric(BiometricFact),
-    /// An application says what the subscription is.
+    /// A subscription, as an application reports it.
     Subscription(Subscription),
-    /// Stripe says how a subscription stands.
+    /// A subscription, as Stripe reports it.
     Stripe(Box<stripe::Subscription>),
-    /// How dues by ACH stand.
+    /// Dues by ACH, as a billing record reports them.
     Dues(Dues),
     /// A document was processed.
     Counted,
-    /// DynamoDB has taken the row away whose `ttl` was this.
+    /// DynamoDB deleted the row that had this `ttl`.
     Expired {
         /// In seconds of the Unix epoch.
         ttl: i64,
@@ -43,61 +43,61 @@ pub enum ProfileFact {
 /// A new user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
-    /// As it was given.
+    /// The email address as given.
     pub email: String,
-    /// What they are called.
+    /// The user's name.
     pub name: String,
-    /// Where they sign in: `google`, `apple`.
+    /// The sign-in provider: `google`, `apple`.
     pub auth_provider: String,
-    /// What they are called there.
+    /// The provider's id of the user.
     pub external_id: String,
 }
 
-/// What may become another.
+/// Changed account data; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Updated {
-    /// As it was given.
+    /// The email address as given.
     pub email: Option<String>,
-    /// What they are called.
+    /// The user's name.
     pub name: Option<String>,
     /// Such as `active` or `suspended`.
     pub account_status: Option<String>,
 }
 
-/// Consents; what is not said stays as it was.
+/// Consents; `None` leaves a flag unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consent {
-    /// That this is no doctor.
+    /// The notice that the service does not replace a doctor.
     pub medical_disclaimers: Option<bool>,
     /// The terms of service.
     pub terms_of_service: Option<bool>,
     /// The privacy policy.
     pub privacy_policy: Option<bool>,
-    /// Of which version.
+    /// The version of the texts.
     pub consent_version: Option<String>,
-    /// Where from.
+    /// The address of the client.
     pub ip_address: Option<String>,
-    /// With what.
+    /// The client's user agent.
     pub user_agent: Option<String>,
 }
 
 /// A device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Which.
+    /// Id of the device.
     pub device_id: String,
-    /// What its owner calls it.
+    /// The name that the owner gave it.
     pub device_name: Option<String>,
     /// Such as `ios`.
     pub platform: Option<String>,
-    /// Of the platform.
+    /// The platform's version.
     pub platform_version: Option<String>,
-    /// Of the app.
+    /// The app's version.
     pub app_version: Option<String>,
     /// Such as `faceid`.
     pub biometric_type: Option<String>,
-    /// By which it is known again.
+    /// Fingerprint that identifies the device.
     pub device_fingerprint: Option<String>,
-    /// Where its clock is.
+    /// The device's time zone.
     pub timezone: Option<String>,
 }

@@ -1,13 +1,13 @@
-//! Payments that applications tell of: bought in a store, or by hand.
+//! Payments reported by applications: store purchases and manual entries.
 
 use dues_events::Time;
-use dues_events::stripe::{Amount, RefundStatus};
+use dues_events::entitlements::stripe::{Amount, RefundStatus};
 use dues_events::wire::WireError;
 use dues_events::wire::app_events::AppEvent;
 use serde::Deserialize;
 
 use super::{dated, id, inside, user, wrong};
-use crate::serenya::payment::{Parts, Payment, Refund, Source, Status, Word};
+use crate::serenya::payment::{Parts, Payment, PaymentReport, Refund, Source, Status};
 use crate::serenya::tiers::Price;
 use crate::serenya::{Fact, aggregate_of, rows};
 
@@ -28,7 +28,10 @@ struct PaymentWire {
     app_version: Option<String>,
 }
 
-pub(super) fn payment(event: &AppEvent, (id, parts): (String, Parts)) -> Result<Option<(String, Fact)>, WireError> {
+pub(super) fn payment(
+    event: &AppEvent,
+    (id, parts): (String, Parts),
+) -> Result<Option<(String, Fact)>, WireError> {
     let user = user(event)?;
     let name = aggregate_of("payment", &user, &id);
     Ok(Some((name, Fact::Payment(Box::new(Payment { user, id, belongs_to: None, parts, dues: None })))))
@@ -43,9 +46,14 @@ pub(super) fn recorded(event: &AppEvent) -> Result<(String, Parts), WireError> {
         None | Some("completed") => Status::Completed,
         Some("pending") => Status::Pending,
         Some("failed") => Status::Failed,
-        Some(other) => return Err(wrong("payment.payment_status", format!("{other:?} is not one of pending, completed, failed"))),
+        Some(other) => {
+            return Err(wrong(
+                "payment.payment_status",
+                format!("{other:?} is not one of pending, completed, failed"),
+            ));
+        }
     };
-    let word = Word {
+    let word = PaymentReport {
         status,
         at: event.at,
         amount: Some(Amount::Usd(wire.amount.0)),
@@ -59,7 +67,10 @@ pub(super) fn recorded(event: &AppEvent) -> Result<(String, Parts), WireError> {
     };
     let begun = dated("payment.initiated_at", wire.initiated_at)?.unwrap_or(event.at);
     let words = [(Source::Application, word)].into_iter().collect();
-    Ok((id("payment.payment_id", wire.payment_id)?, Parts { begun: Some(begun), touched: Some(event.at), words, ..Parts::default() }))
+    Ok((
+        id("payment.payment_id", wire.payment_id)?,
+        Parts { begun: Some(begun), touched: Some(event.at), words, ..Parts::default() },
+    ))
 }
 
 pub(super) fn refunded(event: &AppEvent) -> Result<(String, Parts), WireError> {

@@ -1,0 +1,24 @@
+//! `dues pay`.
+
+use super::{AgeArgs, GatewayArgs, LockArgs, RecordArgs};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427                debit this record now
+  dues pay u-1 1b4e28ba-2fa1-51d2-883f-0016d3cca427 --new-account  the member has replaced a closed account
+
+Exit codes: 1 also when nothing was debited or the gateway refused the debit.
+0 when the debit was sent, even if the gateway's answer is not known yet.")]
+pub(crate) struct PayArgs {
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+    /// The member has put a new account on file since the last return.
+    #[arg(long)]
+    pub(crate) new_account: bool,
+    #[command(flatten)]
+    pub(crate) age: AgeArgs,
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}

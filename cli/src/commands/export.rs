@@ -1,0 +1,76 @@
+//! `dues export`: every table of source data as NDJSON; derived tables are rebuilt on import.
+//!
+//! The first line names the format; every other line is one row in DynamoDB JSON, so that it can be loaded
+//! into DynamoDB too.
+
+use dues_processors::runtime::changes::write_item;
+use dues_processors::{Context, STREAMS};
+use dues_store::Engine as _;
+use dues_store::table::{EMBEDDED, Table, TableId};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
+use std::path::Path;
+
+use crate::args::ExportArgs;
+use crate::local::followers::catch_up;
+use crate::local::settings;
+use crate::local::stream_runner::StreamRunner;
+use crate::output::{self, Error};
+
+/// Version of the format.
+pub(super) const FORMAT_VERSION: u64 = 1;
+/// Rows read or written at once.
+pub(super) const PAGE_ROWS: u32 = 1000;
+
+/// The exported tables: neither derived rows nor locks.
+pub(super) fn exported_tables() -> impl Iterator<Item = &'static Table> {
+    EMBEDDED.into_iter().filter(|table| !table.is_derived() && table.id != TableId::Locks)
+}
+
+pub(crate) async fn run(data: &Path, args: &ExportArgs) -> Result<(), Error> {
+    let store = output::open_existing(data)?;
+    // Process the backlog first: unprocessed records are in no table yet.
+    for stream in STREAMS {
+        let context = Context { read_models: settings::read_models()?, ..Context::new(store.clone()) };
+        let mut runner = StreamRunner::new(context, stream)?;
+        while runner.step(|record| format!("seq {}", record.seq), |_, _| {}).await? {}
+    }
+    catch_up(&store).await?;
+    let to_stdout = args.file.as_os_str() == "-";
+    let mut out: Box<dyn Write> = match to_stdout {
+        true => Box::new(BufWriter::new(stdout().lock())),
+        false => {
+            let file = File::create_new(&args.file);
+            Box::new(BufWriter::new(
+                file.map_err(|cause| Error::Io { doing: format!("create {}", args.file.display()), cause })?,
+            ))
+        }
+    };
+    writeln!(out, "{}", json!({"dues_export": FORMAT_VERSION, "made_at": store.clock.now().to_rfc3339()}))?;
+    let (mut rows, bar) = (0, output::spinner("rows"));
+    for table in exported_tables() {
+        let mut start = None;
+        loop {
+            let page = store.engine.scan(table, start, PAGE_ROWS).await?;
+            for item in &page.items {
+                writeln!(out, "{}", json!({"table": table.name, "item": write_item(item)}))?;
+            }
+            rows += page.items.len() as u64;
+            bar.set_position(rows);
+            match page.next {
+                Some(next) => start = Some(next),
+                None => break,
+            }
+        }
+    }
+    out.flush()?;
+    bar.finish_and_clear();
+    let summary = format!("{} rows exported", output::grouped(rows));
+    match (to_stdout, args.json) {
+        (true, _) => output::notice(&summary),
+        (false, true) => output::print_json(&json!({"rows": rows}))?,
+        (false, false) => output::print_line(&summary)?,
+    }
+    Ok(())
+}

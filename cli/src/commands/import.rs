@@ -1,0 +1,98 @@
+//! `dues import`: loads an export into an empty data directory and rebuilds the derived rows.
+
+use dues_processors::operators::replay::{ReplayTarget, rebuild};
+use dues_processors::runtime::changes::{STREAM as CHANGES, read_item};
+use dues_store::embedded::Embedded;
+use dues_store::table::EMBEDDED;
+use dues_store::{Condition, Engine as _, Store, TableId};
+use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, stdin};
+use std::path::Path;
+
+use super::export::{FORMAT_VERSION, PAGE_ROWS, exported_tables};
+use crate::args::ImportArgs;
+use crate::local::followers::FOLLOWERS;
+use crate::output::{self, Error};
+
+pub(crate) async fn run(data: &Path, args: &ImportArgs) -> Result<(), Error> {
+    let reader: Box<dyn BufRead> = match args.file.as_os_str() == "-" {
+        true => Box::new(BufReader::new(stdin())),
+        false => {
+            let file = File::open(&args.file)
+                .map_err(|cause| Error::Io { doing: format!("open {}", args.file.display()), cause })?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        }
+    };
+    let store = output::open(data)?;
+    ensure_empty(&store, data).await?;
+    let rows = load_rows(&store, reader).await?;
+    let mut rebuilt = Vec::new();
+    for part in ReplayTarget::ALL {
+        let bar = output::spinner(&format!("history rows for {}", part.name()));
+        let history_rows = rebuild(part, &store, &store, |rows| bar.set_position(rows)).await?;
+        bar.finish_and_clear();
+        rebuilt.push((part.name(), history_rows));
+    }
+    // The followers handled these changes before the export.
+    for follower in FOLLOWERS {
+        store.engine.set_checkpoint(follower, CHANGES, store.engine.last_change()?).await?;
+    }
+    if args.json {
+        let rebuilt: serde_json::Map<String, Value> =
+            rebuilt.into_iter().map(|(name, rows)| (name.to_owned(), rows.into())).collect();
+        return output::print_json(&json!({"rows": rows, "made_again_from": rebuilt}));
+    }
+    output::print_line(&format!(
+        "{} rows imported, derived rows rebuilt; check with: dues --data {} audit",
+        output::grouped(rows),
+        data.display()
+    ))
+}
+
+async fn ensure_empty(store: &Store<Embedded>, data: &Path) -> Result<(), Error> {
+    for table in EMBEDDED {
+        if !store.engine.scan(table, None, 1).await?.items.is_empty() {
+            return Err(Error::Message(format!(
+                "{} is not empty: table {} has rows; choose a new directory with --data",
+                data.display(),
+                table.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+async fn load_rows(store: &Store<Embedded>, reader: Box<dyn BufRead>) -> Result<u64, Error> {
+    let invalid = |line: usize, reason: String| Error::Message(format!("line {line}: {reason}"));
+    let mut lines = reader.lines().enumerate().map(|(n, line)| (n + 1, line));
+    let header = lines.next().ok_or_else(|| Error::Message("the file is empty".into()))?.1?;
+    let format =
+        serde_json::from_str::<Value>(&header).ok().and_then(|header| header["dues_export"].as_u64());
+    if format != Some(FORMAT_VERSION) {
+        return Err(invalid(1, format!("not a dues export of format version {FORMAT_VERSION}")));
+    }
+    let (mut rows, bar) = (0, output::spinner("rows"));
+    loop {
+        let mut writes = Vec::new();
+        for (number, line) in lines.by_ref().take(PAGE_ROWS as usize) {
+            let line: Value = serde_json::from_str(&line?)
+                .map_err(|error| invalid(number, format!("not valid JSON: {error}")))?;
+            let name = line["table"].as_str().unwrap_or_default();
+            let table = TableId::from_name(name)
+                .and_then(|id| exported_tables().find(|table| table.id == id))
+                .ok_or_else(|| invalid(number, format!("unknown table {name:?}")))?;
+            let item =
+                read_item(&line["item"], "item").map_err(|error| invalid(number, error.to_string()))?;
+            writes.push(store.engine.put(table, item, Condition::Always));
+        }
+        if writes.is_empty() {
+            bar.finish_and_clear();
+            return Ok(rows);
+        }
+        rows += writes.len() as u64;
+        iter(writes).buffer_unordered(PAGE_ROWS as usize).try_for_each(async |_| Ok(())).await?;
+        bar.set_position(rows);
+    }
+}

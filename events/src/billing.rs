@@ -1,0 +1,8 @@
+//! Billing: the record, its events, the state machine that decides them, and their wire shapes.
+
+pub mod decide;
+pub mod event;
+pub mod idempotency;
+pub mod membership;
+pub mod record;
+pub mod wire;

@@ -1,0 +1,361 @@
+//! Membership changes, planned over a user's billing records.
+//!
+//! A settlement concerns one record; a membership change concerns a user, and so possibly several records.
+//! [`plan`] splits it into steps, one record each, which [`crate::billing::decide`] decides. Only the last
+//! step's token is sealed: sealed means that the change is done, unsealed that it was interrupted and the
+//! remaining steps follow.
+
+use chrono::TimeDelta;
+use std::borrow::Cow;
+
+use crate::billing::decide::Rejection;
+use crate::billing::event::{CancelTime, Event, EventKind, Ignored};
+use crate::billing::idempotency::{Applied, IdempotencyToken, Lookup, ParkedEvents};
+use crate::billing::record::{Plan, Process, Provider, Receipt, Record, State, UpdatedEvent};
+use crate::calendar::{BillingWeek, Term, billing_period};
+use crate::ids::{EventId, SubscriptionId, UserId};
+use crate::item::Item;
+use crate::time::{GoTime, Time};
+
+/// A change of a user's membership.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MembershipEvent {
+    /// Identifies the fact.
+    pub id: EventId,
+    /// When it occurred.
+    pub at: Time,
+    /// The member.
+    pub user_id: UserId,
+    /// Source and type.
+    pub source: Cow<'static, str>,
+    /// What changed.
+    pub change: Change,
+    /// Its idempotency token.
+    pub token: IdempotencyToken,
+}
+
+/// The kind of membership change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A membership begins.
+    Activate(NewMembership),
+    /// A lapsed membership begins again.
+    Reactivate(NewMembership),
+    /// Cancellation at the end of the paid period.
+    Cancel,
+    /// Retraction of a cancellation.
+    Retract,
+    /// The account is closed immediately.
+    CloseAccount,
+    /// Billing is paused.
+    Pause {
+        /// Length in months, 1 to 12.
+        months: u32,
+    },
+    /// Billing resumes.
+    Unpause,
+    /// A higher tier, effective now.
+    Upgrade(Plan),
+    /// A lower tier, effective with the next record.
+    Downgrade(Plan),
+}
+
+/// The terms of a new membership.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewMembership {
+    /// Amount and tier.
+    pub plan: Plan,
+    /// Billing interval.
+    pub term: Term,
+    /// The first due date: the anchor of all others.
+    pub billing_date: Time,
+    /// Set for Friday billing.
+    pub billing_week: Option<BillingWeek>,
+    /// Where the user signs in.
+    pub provider: Option<Provider>,
+}
+
+/// One write of a membership change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// An event for an existing record.
+    Change(SubscriptionId, Box<Event>),
+    /// A record to create, with its event.
+    Create(Box<Record>, Box<Event>),
+}
+
+/// The planned response to a membership change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangePlan {
+    /// It was applied before.
+    Done,
+    /// It was parked before.
+    Parked,
+    /// The writes, in order.
+    Steps(Vec<Step>),
+}
+
+/// Plans a membership change over the user's records.
+///
+/// A change only affects records of memberships that had begun when it occurred: a cancellation made before
+/// a reactivation, but delivered after it, does not end the new membership. A parked change is planned
+/// again only on redrive.
+///
+/// # Errors
+/// A [`Rejection`] when no record can take the change, or when its id was used before with other content.
+pub fn plan(
+    records: &[Record],
+    event: &MembershipEvent,
+    parked_events: ParkedEvents,
+) -> Result<ChangePlan, Rejection> {
+    for record in records {
+        match record.applied.lookup(&event.token) {
+            Lookup::ConflictingContent => return Err(Rejection::ConflictingContent),
+            Lookup::Known { sealed: true } => return Ok(ChangePlan::Done),
+            Lookup::Parked if parked_events == ParkedEvents::Keep => return Ok(ChangePlan::Parked),
+            Lookup::Known { sealed: false } | Lookup::Parked | Lookup::Unknown => {}
+        }
+    }
+    let begun_before = |r: &&Record| r.since().is_none_or(|since| since <= event.at);
+    let covered: Vec<&Record> = records.iter().filter(begun_before).collect();
+    let steps = match &event.change {
+        Change::Activate(new) => activate(records, event, new),
+        Change::Reactivate(new) => reactivate(records, event, new),
+        Change::Cancel => {
+            on_each(&covered, event, is_billed, |_| EventKind::CancelRequested(CancelTime::PeriodEnd))
+        }
+        Change::Retract => on_each(
+            &covered,
+            event,
+            |r| is_billed(r) && r.cancel_at.is_some(),
+            |_| EventKind::CancelRetracted,
+        ),
+        Change::CloseAccount => on_each(&covered, event, is_billed, |r| match r.state {
+            State::AchSent(_) => EventKind::CancelRequested(CancelTime::Now),
+            State::Scheduled(_)
+            | State::Error(_)
+            | State::Paused(_)
+            | State::Completed(_)
+            | State::Waived(_)
+            | State::Cancelled(_)
+            | State::PausedSkipped(..)
+            | State::Refunded(_)
+            | State::Stale(_) => EventKind::Cancelled,
+        }),
+        Change::Pause { months } => {
+            let scheduled = on_each(&covered, event, is_scheduled, |_| EventKind::Paused { months: *months });
+            if scheduled.is_empty() {
+                on_each(
+                    &covered,
+                    event,
+                    |r| r.is_open() && !is_paused(r),
+                    |_| EventKind::Paused { months: *months },
+                )
+            } else {
+                scheduled
+            }
+        }
+        Change::Unpause => on_each(&covered, event, is_paused, |_| EventKind::Unpaused),
+        Change::Upgrade(plan) => on_each(
+            &covered,
+            event,
+            |r| is_scheduled(r) || is_paused(r),
+            |_| EventKind::PlanChanged(plan.clone()),
+        ),
+        Change::Downgrade(plan) => on_each(
+            &covered,
+            event,
+            |r| is_scheduled(r) || is_paused(r),
+            |_| EventKind::DowngradeRequested(plan.clone()),
+        ),
+    };
+    if !steps.is_empty() {
+        return Ok(ChangePlan::Steps(sealed(steps)));
+    }
+    if records.iter().any(|r| has_taken(r, event)) {
+        return Ok(ChangePlan::Done);
+    }
+    nothing_to_do(records, &covered, event)
+}
+
+/// No record is affected: note that in the newest record's history, or reject a request that would silently
+/// be lost.
+fn nothing_to_do(
+    records: &[Record],
+    covered: &[&Record],
+    event: &MembershipEvent,
+) -> Result<ChangePlan, Rejection> {
+    let newest = records
+        .iter()
+        .max_by_key(|r| r.billing_date.at())
+        .ok_or_else(|| Rejection::UnknownUser(event.user_id.to_string()))?;
+    let began_anew = covered.len() < records.len();
+    let reason = match &event.change {
+        Change::Activate(_) if !began_anew => Ignored::AlreadyActive,
+        Change::Activate(_) | Change::Reactivate(_) => Ignored::OlderMembership,
+        Change::Cancel | Change::CloseAccount if !began_anew => Ignored::NothingOpen,
+        Change::Retract if !began_anew => Ignored::NoPendingCancel,
+        Change::Unpause if !began_anew => Ignored::NotPaused,
+        // Reject: these requests would silently be lost, so an operator has to look.
+        Change::Pause { .. } | Change::Upgrade(_) | Change::Downgrade(_) if !began_anew => {
+            return Err(Rejection::NothingOpen(event.user_id.to_string()));
+        }
+        Change::Cancel
+        | Change::CloseAccount
+        | Change::Retract
+        | Change::Unpause
+        | Change::Pause { .. }
+        | Change::Upgrade(_)
+        | Change::Downgrade(_) => Ignored::OlderMembership,
+    };
+    Ok(ChangePlan::Steps(vec![Step::Change(
+        newest.subscription_id.clone(),
+        Box::new(event.step(EventKind::NoChange(reason))),
+    )]))
+}
+
+/// Whether the record has taken this change.
+fn has_taken(record: &Record, event: &MembershipEvent) -> bool {
+    matches!(record.applied.lookup(&event.token), Lookup::Known { .. })
+}
+
+/// Whether the record is open or its debit is in flight.
+fn is_billed(record: &Record) -> bool {
+    record.is_open() || matches!(record.state, State::AchSent(_))
+}
+
+fn is_scheduled(record: &Record) -> bool {
+    matches!(record.state, State::Scheduled(_))
+}
+
+fn is_paused(record: &Record) -> bool {
+    matches!(record.state, State::Paused(_))
+}
+
+fn on_each(
+    records: &[&Record],
+    event: &MembershipEvent,
+    which: impl Fn(&Record) -> bool,
+    kind: impl Fn(&Record) -> EventKind,
+) -> Vec<Step> {
+    records
+        .iter()
+        .filter(|r| which(r) && r.superseded_by.is_none() && !has_taken(r, event))
+        .map(|r| Step::Change(r.subscription_id.clone(), Box::new(event.step(kind(r)))))
+        .collect()
+}
+
+fn activate(records: &[Record], event: &MembershipEvent, new: &NewMembership) -> Vec<Step> {
+    let active = |r: &Record| {
+        (is_scheduled(r) || is_paused(r) || matches!(r.state, State::AchSent(_))) && r.superseded_by.is_none()
+    };
+    if records.iter().any(active) {
+        return Vec::new();
+    }
+    begin(records, event, new, None)
+}
+
+fn reactivate(records: &[Record], event: &MembershipEvent, new: &NewMembership) -> Vec<Step> {
+    begin(records, event, new, Some(UpdatedEvent::UserReactivated))
+}
+
+/// Starts a membership: supersedes open records of an earlier one, then creates the first record.
+fn begin(
+    records: &[Record],
+    event: &MembershipEvent,
+    new: &NewMembership,
+    tag: Option<UpdatedEvent>,
+) -> Vec<Step> {
+    if records.iter().any(|r| r.since().is_some_and(|since| since > event.at)) {
+        return Vec::new();
+    }
+    let first = first_record(records, event, new, tag);
+    let id = first.subscription_id.clone();
+    let all: Vec<&Record> = records.iter().filter(|r| r.subscription_id != id).collect();
+    let mut steps = on_each(&all, event, is_billed, |_| EventKind::Superseded(id.clone()));
+    steps.push(Step::Create(Box::new(first), Box::new(event.step(EventKind::Created))));
+    steps
+}
+
+fn first_record(
+    records: &[Record],
+    event: &MembershipEvent,
+    new: &NewMembership,
+    tag: Option<UpdatedEvent>,
+) -> Record {
+    let id = SubscriptionId::of_period(
+        &event.user_id,
+        event.at,
+        new.billing_date,
+        &billing_period(new.billing_date),
+    );
+    Record {
+        user_id: event.user_id.clone(),
+        billing_date: free_due_date(records, &id, new.billing_date),
+        subscription_id: id,
+        plan: new.plan.clone(),
+        term: new.term,
+        billing_week: new.billing_week,
+        state: State::Scheduled(None),
+        process: if tag.is_some() { Process::Reactivation } else { Process::Initial },
+        updated_event: tag,
+        created_date: Some(GoTime::trimmed(event.at)),
+        initial_run_date: None,
+        last_run_date: Some(GoTime::nine_digits(event.at)),
+        receipt: Receipt::default(),
+        anchor: Some(GoTime::trimmed(new.billing_date)),
+        member_since: Some(GoTime::trimmed(event.at)),
+        provider: new.provider,
+        attempts: 0,
+        attempt_key: None,
+        due_notice: None,
+        earlier: Vec::new(),
+        next: None,
+        cancel_at: None,
+        downgrade: None,
+        bar: records.iter().find_map(|r| r.bar.clone()),
+        superseded_by: None,
+        moved_to: None,
+        version: 0,
+        applied: Applied::default(),
+        data: Item::new(),
+        extra: Item::new(),
+    }
+}
+
+/// The wanted due date, moved by as many hours as needed to avoid the keys of the user's other records.
+#[must_use]
+pub fn free_due_date(records: &[Record], id: &SubscriptionId, wanted: Time) -> GoTime {
+    let taken = |date: &GoTime| records.iter().any(|r| r.billing_date == *date && r.subscription_id != *id);
+    let mut date = GoTime::trimmed(wanted);
+    while taken(&date) {
+        date = GoTime::trimmed(date.at() + TimeDelta::hours(1));
+    }
+    date
+}
+
+fn sealed(mut steps: Vec<Step>) -> Vec<Step> {
+    let last = steps.len().saturating_sub(1);
+    for step in &mut steps[..last] {
+        let (Step::Change(_, event) | Step::Create(_, event)) = step;
+        event.token = event.token.unsealed();
+    }
+    steps
+}
+
+impl MembershipEvent {
+    /// The event for one record.
+    #[must_use]
+    pub fn step(&self, kind: EventKind) -> Event {
+        let process = matches!(self.change, Change::Reactivate(_)).then_some(Process::Reactivation);
+        Event {
+            id: self.id.clone(),
+            at: self.at,
+            source: self.source.clone(),
+            kind,
+            process,
+            token: self.token,
+            data: Item::new(),
+        }
+    }
+}

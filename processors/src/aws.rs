@@ -1,0 +1,4 @@
+//! AWS adapters, without domain logic.
+
+pub mod clients;
+pub mod triggers;

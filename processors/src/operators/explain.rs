@@ -1,0 +1,145 @@
+//! `explain`: why was a member charged, or not charged, or given this tier? Everything known of a member as
+//! of any time.
+
+mod tier_changes;
+
+use dues_events::billing::record::membership_status;
+use dues_events::collections::eligibility::Rules;
+use dues_events::entitlements::credits::Movement;
+use dues_events::entitlements::profile::Profile;
+use dues_events::entitlements::rows::{PassRow, SubscriptionRow};
+use dues_events::{GoTime, Record, Time, UserId};
+use dues_projections::entitlements::access::{Access, access};
+use dues_projections::entitlements::dues::TierMap;
+use dues_projections::entitlements::stripe::{fold, rows};
+use dues_projections::timeline::{Timeline, TimelineEntry, Upcoming, timeline};
+use dues_store::parked::Parked;
+use dues_store::{Engine, Store, StoreError};
+use serde_json::{Value as Json, json};
+
+pub use tier_changes::TierChange;
+
+/// The answer.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The member.
+    pub user: UserId,
+    /// As of when.
+    pub at: Time,
+    /// The timeline: what happened, the current records, what comes next.
+    pub story: Timeline,
+    /// The member's access at that time, and why.
+    pub access: Access,
+    /// The credit balance at that time.
+    pub credits: i64,
+    /// The credit movements, in order.
+    pub ledger: Vec<Movement>,
+    /// The subscriptions at Stripe.
+    pub subscriptions: Vec<SubscriptionRow>,
+    /// The founder passes.
+    pub passes: Vec<PassRow>,
+    /// The changes of tier, and with it of the groups.
+    pub turns: Vec<TierChange>,
+    /// The member's parked records, with their reasons; as of now.
+    pub parked: Vec<Parked>,
+}
+
+/// Explains a member's state up to a time.
+pub async fn explain<E: Engine>(
+    store: &Store<E>,
+    tiers: &TierMap,
+    rules: &Rules,
+    user: &UserId,
+    at: Time,
+) -> Result<Explanation, StoreError> {
+    let history = store.history_of_user(user).await?;
+    let book = store.entitlement_book(user).await?;
+    // Without a balance row there are no credits; a query must not create the row.
+    let mut ledger =
+        if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
+    let story = timeline(&history, &book.facts, &ledger, rules, at);
+    let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
+    let entitlement = fold(&facts, at);
+    let standing = tier_changes::standing(&history, &facts, tiers, at);
+    let entitled = rows(user, &entitlement);
+    let subscriptions: Vec<SubscriptionRow> =
+        entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
+    let passes: Vec<PassRow> =
+        entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
+    let shown = standing.view();
+    let profile = Profile {
+        user: user.clone(),
+        tier: shown.tier,
+        provider: shown.provider,
+        dues: shown.dues,
+        updated_at: None,
+    };
+    ledger.retain(|movement| movement.at <= at);
+    let parked = store
+        .parked()
+        .await?
+        .into_iter()
+        .filter(|parked| parked.user_id.as_deref() == Some(user.as_str()))
+        .collect();
+    Ok(Explanation {
+        user: user.clone(),
+        at,
+        turns: tier_changes::turns(&story, &history, &facts, tiers),
+        story,
+        access: access(at, &passes, &subscriptions, Some(&profile)),
+        credits: ledger.iter().map(|movement| movement.amount).sum(),
+        ledger,
+        subscriptions,
+        passes,
+        parked,
+    })
+}
+
+impl Explanation {
+    /// Whether nothing is known of the member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.story.entries.is_empty() && self.parked.is_empty()
+    }
+
+    /// The tier changes that a timeline entry caused.
+    pub fn tier_changes_of(&self, beat: &TimelineEntry) -> impl Iterator<Item = &TierChange> {
+        tier_changes::of_beat(&self.turns, &self.story, beat)
+    }
+
+    /// The explanation as JSON.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let time = |at: Time| GoTime::trimmed(at).text();
+        let beat = |beat: &TimelineEntry| {
+            json!({
+                "at": time(beat.at), "event_id": beat.event.as_ref().map(|id| id.as_str()), "source": beat.source,
+                "subscription_id": beat.record.as_ref().map(|id| id.as_str()), "from": beat.moved.map(|(from, _)| from).filter(|from| !from.is_empty()),
+                "to": beat.moved.map(|(_, to)| to), "sentence": beat.sentence, "followed": beat.followed,
+            })
+        };
+        let next = |next: &Upcoming| json!({"at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence});
+        let turn = |turn: &TierChange| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group});
+        let parked = |parked: &Parked| json!({"parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id});
+        json!({
+            "user_id": self.user.as_str(), "at": time(self.at), "status": membership_status(&self.story.records),
+            "story": self.story.entries.iter().map(beat).collect::<Vec<_>>(),
+            "records": self.story.records.iter().map(standing_record).collect::<Vec<_>>(),
+            "access": {
+                "tier": self.access.tier.as_str(), "source": self.access.source.as_str(),
+                "until": self.access.until.as_ref().map(|until| until.text()), "why": self.access.why,
+            },
+            "tiers": self.turns.iter().map(turn).collect::<Vec<_>>(),
+            "credits": self.credits,
+            "next": self.story.next.iter().map(next).collect::<Vec<_>>(),
+            "parked": self.parked.iter().map(parked).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn standing_record(record: &Record) -> Json {
+    json!({
+        "subscription_id": record.subscription_id.as_str(), "due": record.billing_date.text(), "status": record.status().as_str(),
+        "amount": record.plan.amount.to_string(), "tier": record.plan.tier.as_str(), "attempts": record.attempts,
+    })
+}

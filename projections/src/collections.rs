@@ -1,0 +1,3 @@
+//! Collections read models.
+
+pub mod return_rates;

@@ -1,0 +1,134 @@
+//! What comes next, and when: evaluates the eligibility rules of collections day by day.
+
+use chrono::{Days, NaiveTime, TimeDelta};
+use dues_events::billing::decide::resume_date;
+use dues_events::billing::record::{Record, State};
+use dues_events::calendar::banking_days_after;
+use dues_events::collections::eligibility::{
+    CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility,
+};
+use dues_events::{GoTime, SubscriptionId, Time};
+
+/// How many days to look ahead: enough for a year's dues and for a pause of a year.
+const AHEAD: u64 = 400;
+/// When the jobs run, in hours after midnight UTC.
+const RETRY_HOUR: i64 = 7;
+const INITIAL_HOUR: i64 = 8;
+/// How many banking days an ordinary return may take.
+const SETTLING: u32 = 2;
+
+/// Something that will happen, or will not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upcoming {
+    /// When; `None` if no time is known.
+    pub at: Option<Time>,
+    /// The record.
+    pub record: SubscriptionId,
+    /// What, in a sentence.
+    pub sentence: String,
+}
+
+/// What comes next for a member with these records.
+#[must_use]
+pub fn next(records: &[Record], rules: &Rules, now: Time) -> Vec<Upcoming> {
+    let mut all: Vec<Upcoming> =
+        records.iter().filter_map(|record| of_record(record, records, rules, now)).collect();
+    all.sort_by_key(|next| (next.at.is_none(), next.at));
+    all
+}
+
+fn of_record(record: &Record, of_user: &[Record], rules: &Rules, now: Time) -> Option<Upcoming> {
+    let told = |at: Option<Time>, sentence: String| {
+        Some(Upcoming { at, record: record.subscription_id.clone(), sentence })
+    };
+    match &record.state {
+        State::Scheduled(_) => match first(Trigger::Initial, INITIAL_HOUR, record, of_user, rules, now) {
+            Ok((at, verdict)) => told(Some(at), will(record, &verdict)),
+            Err(reason) => told(None, format!("It will not be collected: {reason}.")),
+        },
+        State::Error(_) => match first(Trigger::Retry, RETRY_HOUR, record, of_user, rules, now) {
+            Ok((at, verdict)) => told(Some(at), will(record, &verdict)),
+            Err(reason) => told(None, format!("It will not be presented again: {reason}.")),
+        },
+        State::AchSent(Some(_)) => {
+            let sent = record.last_run_date.as_ref().map_or(now, GoTime::at);
+            let by = banking_days_after(sent.date_naive(), SETTLING).and_time(NaiveTime::MIN).and_utc();
+            told(Some(by.max(now)), format!("The bank settles or returns ${} by then.", record.plan.amount))
+        }
+        State::AchSent(None) => {
+            told(None, "The gateway is asked what became of the debit, with the next run.".to_owned())
+        }
+        State::Paused(_) => {
+            let resume = resume_date(record)?;
+            told(Some(resume.max(now)), "The pause ends, and the next period's record takes over.".to_owned())
+        }
+        State::Completed(_)
+        | State::Waived(_)
+        | State::Cancelled(_)
+        | State::PausedSkipped(..)
+        | State::Refunded(_)
+        | State::Stale(_) => None,
+    }
+}
+
+/// The first run that acts on a record, and its verdict; or the reason why none will.
+fn first(
+    run: Trigger,
+    hour: i64,
+    record: &Record,
+    of_user: &[Record],
+    rules: &Rules,
+    now: Time,
+) -> Result<(Time, Eligibility), Reason> {
+    let ask = CollectionRequest::triggered_by(run);
+    let mut reason = Reason::Superseded;
+    for day in 0..AHEAD {
+        let Some(day) = now.date_naive().checked_add_days(Days::new(day)) else { break };
+        let at = day.and_time(NaiveTime::MIN).and_utc() + TimeDelta::hours(hour);
+        if at < now {
+            continue;
+        }
+        match eligibility(rules, &ask, record, of_user, at) {
+            Eligibility::Skip(why @ (Reason::NotDue(_) | Reason::BanksClosed(_))) => reason = why,
+            Eligibility::Skip(why) => return Err(why),
+            verdict @ (Eligibility::Collect(_)
+            | Eligibility::Complete
+            | Eligibility::Resolve(_)
+            | Eligibility::Cancel
+            | Eligibility::Stale
+            | Eligibility::Expire
+            | Eligibility::Remind) => return Ok((at, verdict)),
+        }
+    }
+    Err(reason)
+}
+
+fn will(record: &Record, verdict: &Eligibility) -> String {
+    match verdict {
+        Eligibility::Collect(_) if record.attempts > 0 => {
+            format!(
+                "${} are presented to the bank again, for the {} time.",
+                record.plan.amount,
+                nth(record.attempts + 1)
+            )
+        }
+        Eligibility::Collect(_) => {
+            format!("${} for {} are debited.", record.plan.amount, record.plan.tier.as_str())
+        }
+        Eligibility::Complete => "Nothing is to pay: the period is completed.".to_owned(),
+        Eligibility::Cancel => "The cancellation takes effect.".to_owned(),
+        Eligibility::Stale => "It has become too old to be collected.".to_owned(),
+        Eligibility::Resolve(_) => "The gateway is asked what became of the debit.".to_owned(),
+        Eligibility::Expire => "The pause ends.".to_owned(),
+        Eligibility::Remind => "The member is told that the pause ends.".to_owned(),
+        Eligibility::Skip(reason) => format!("Nothing: {reason}."),
+    }
+}
+
+fn nth(n: u32) -> String {
+    match n {
+        2 => "second".to_owned(),
+        3 => "third".to_owned(),
+        n => format!("{n}th"),
+    }
+}

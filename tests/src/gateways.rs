@@ -1,0 +1,4 @@
+//! Payment gateways for tests.
+
+pub mod http_service;
+pub mod ledger;
