@@ -12,6 +12,8 @@ mod export;
 mod history;
 mod import;
 mod ingest;
+mod money;
+mod move_record;
 mod notify;
 mod parked;
 mod pause;
@@ -22,6 +24,7 @@ mod sandbox;
 mod serve;
 mod shared;
 mod show;
+mod sweep;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,8 @@ pub(crate) use export::*;
 pub(crate) use history::*;
 pub(crate) use import::*;
 pub(crate) use ingest::*;
+pub(crate) use money::*;
+pub(crate) use move_record::*;
 pub(crate) use notify::*;
 pub(crate) use parked::*;
 pub(crate) use pause::*;
@@ -53,6 +58,7 @@ pub(crate) use sandbox::*;
 pub(crate) use serve::*;
 pub(crate) use shared::*;
 pub(crate) use show::*;
+pub(crate) use sweep::*;
 pub(crate) use tail::*;
 pub(crate) use usage::*;
 
@@ -96,6 +102,8 @@ const EXAMPLES: &str = "Examples:
   dues tail subscriptions --follow                   billing record changes, as they are published
   dues export all.ndjson                             history as NDJSON, for dues --data NEW import all.ndjson
   dues backup monday.db                              online backup into one file
+  dues money list                                    money that arrived and pays for nothing
+  dues sweep                                         complete what a crash interrupted
   dues risk                                          return rates against the Nacha thresholds
   dues usage count u-1 simulations --action run      count an action, if the plan allows it
   dues serve --stripe-secret-file secrets.txt        ingest, Stripe webhook, REST API, console and daily jobs
@@ -151,6 +159,14 @@ Exit codes: 1 also when the record's status does not allow it; the message names
 
 Exit codes: 1 also when the record's status does not allow it; the message names the reason.")]
     Resume(RecordArgs),
+    /// Move an open billing record to another due date.
+    Move(MoveArgs),
+    /// List money that pays for nothing, and apply, refund or dismiss it.
+    Money(MoneyArgs),
+    /// Refund a paid billing record, in full or in part.
+    Refund(RefundArgs),
+    /// Complete what a crash interrupted: commits, follow-ups, moves.
+    Sweep(SweepArgs),
     /// Publish reminders for records that are due soon, once per record.
     Notify(NotifyArgs),
     /// Show the ACH return rates of the last sixty days against the Nacha thresholds.

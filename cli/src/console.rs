@@ -9,6 +9,7 @@ mod chart;
 mod format;
 mod live_updates;
 mod member;
+mod money;
 mod overview;
 mod page;
 mod parked;
@@ -36,7 +37,7 @@ use crate::local::settings;
 use crate::output::Error;
 pub(crate) use live_updates::Body;
 pub(crate) use page::redirect;
-use page::{Page, respond};
+use page::{MenuCounts, Page, respond};
 pub(crate) use query::{Query, percent_encode};
 pub(crate) use sign_in::{SIGN_IN, SIGN_OUT, sign_in_page};
 use snapshots::{Snapshot, Snapshots};
@@ -44,7 +45,7 @@ use snapshots::{Snapshot, Snapshots};
 /// After this long without events, pages refer to the day of the last event instead of today.
 const SILENCE: chrono::TimeDelta = chrono::TimeDelta::days(10);
 
-/// The console's data sources, and the collector that redrives parked records.
+/// The console's data sources, and the collector that redrives parked records and moves money.
 pub(crate) struct Console {
     store: Store<Embedded>,
     collector: Collector<Embedded, AnyGateway>,
@@ -59,6 +60,8 @@ pub(crate) struct PageRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
+    /// The body of a form.
+    pub(crate) form: &'a str,
     /// Whether it came with a session cookie, which the page can end.
     pub(crate) signed_in: bool,
 }
@@ -97,6 +100,9 @@ impl Console {
         let rest = request.path.strip_prefix("/console/").unwrap_or_default();
         let reply = match (request.path, rest.split_once('/').unwrap_or((rest, ""))) {
             (_, ("parked", path)) if *request.method == Method::POST => parked::redrive(self, path).await,
+            (_, ("money", path)) if *request.method == Method::POST => {
+                money::decide(self, path, &Query::parse(request.form)).await
+            }
             _ if !is_read => return page::not_allowed(),
             ("/", _) => overview::page(self).await,
             ("/console" | "/console/", _) => return redirect("/"),
@@ -110,17 +116,22 @@ impl Console {
             (_, ("icon.svg", "")) => return asset("image/svg+xml", include_str!("console/assets/icon.svg")),
             (_, ("members", user)) => member::page(self, user, &query).await,
             (_, ("calendar", "")) => calendar::page(self, &query).await,
+            (_, ("money", "")) => money::page(self, &query).await,
             (_, ("parked", "")) => parked::page(self, &query).await,
             (_, ("search", "")) => search::page(self, &query).await,
             _ => Ok(Reply::Page(page::not_found("There is no such page."))),
         };
         match reply {
-            Ok(Reply::Page(page)) => page.response(self.snapshots.latest().parked(), request.signed_in),
+            Ok(Reply::Page(page)) => {
+                let latest = self.snapshots.latest();
+                let counts = MenuCounts { unapplied_money: latest.unapplied_money, parked: latest.parked() };
+                page.response(counts, request.signed_in)
+            }
             Ok(Reply::Redirect(path)) => redirect(&path),
             // Errors name ids, never payloads.
             Err(error) => {
                 tracing::warn!(path = request.path, %error, "console page failed");
-                page::unavailable(&error).response(0, request.signed_in)
+                page::unavailable(&error).response(MenuCounts::default(), request.signed_in)
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Output: tables for people, JSON for programs, errors and progress on standard error.
 
 use comfy_table::{ContentArrangement, Table, presets};
-use dues_events::billing::record::Record;
+use dues_events::Money;
+use dues_events::billing::record::{Record, Status};
 use dues_store::embedded::Embedded;
-use dues_store::{Store, StoreError, SystemClock};
+use dues_store::{CommitError, Store, StoreError, SystemClock};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rust_decimal::Decimal;
 use std::io::{self, IsTerminal as _, Write};
@@ -20,6 +21,8 @@ pub(crate) enum Error {
     Message(String),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
     #[error("{doing}: {cause}")]
     Io { doing: String, cause: io::Error },
     #[error(transparent)]
@@ -152,6 +155,13 @@ pub(crate) fn status_text(record: &Record) -> String {
     }
     if record.in_doubt().is_some() {
         text += " (awaiting the gateway's answer)";
+    }
+    let refunded = record.refunded_amount();
+    if record.status() == Status::Completed && refunded > Money::ZERO {
+        text += &format!(" (refunded {})", dollars(refunded.decimal()));
+    }
+    for money in record.unapplied_money().iter().filter(|money| money.is_open()) {
+        text += &format!(" (unapplied: {} {})", money.amount, money.currency);
     }
     if let Some(bar) = &record.bar {
         text += &format!(" (barred: {bar})");

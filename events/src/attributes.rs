@@ -85,13 +85,23 @@ names! {
     MEMBER_SINCE = "member_since";
     /// `cognito` or `local`.
     PROVIDER = "provider";
-    /// Number of debits sent for this period.
+    /// The highest number of an attempt of this system.
     ATTEMPTS = "attempts";
-    /// Idempotency key of the latest attempt made by this system.
+    /// The attempts with everything that the bank reported on them, as compact JSON.
+    ATTEMPT_LOG = "attempt_log";
+    /// How much of the payment went back to the member.
+    REFUNDED_AMOUNT = "refunded_amount";
+    /// A change of several records that has begun with this one, until it is complete.
+    PENDING_CHANGE = "pending_change";
+    /// Length in months of a pause that goes over to the next record, because this one was collected.
+    PAUSE_PASSED_ON = "pause_passed_on";
+    /// The due date before the record was moved to another one.
+    ORIGINAL_DUE_DATE = "original_due_date";
+    /// Older rows of this program: idempotency key of the latest attempt.
     ATTEMPT_KEY = "attempt_key";
     /// The due date for which a reminder was sent.
     DUE_NOTICE = "due_notice";
-    /// Transaction ids of the attempts before the current one.
+    /// Older rows of this program: transaction ids of the attempts before the current one.
     EARLIER_TRANSACTION_IDS = "earlier_transaction_ids";
     /// Id of the following period's record.
     NEXT_SUBSCRIPTION_ID = "next_subscription_id";

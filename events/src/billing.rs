@@ -1,5 +1,6 @@
 //! Billing: the record, its events, the state machine that decides them, and their wire shapes.
 
+pub mod attempts;
 pub mod decide;
 pub mod event;
 pub mod idempotency;

@@ -96,6 +96,21 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// The first due date at or after `time` that lies in a later period than `period`.
+    ///
+    /// A first date may lie before the Friday of its own month: that Friday is not a due date of its own.
+    #[must_use]
+    pub fn from_in_later_period(&self, time: Time, period: Time) -> Option<Time> {
+        let later = |due: &Time| (due.year(), due.month()) > (period.year(), period.month());
+        let mut due = self.after(time - TimeDelta::nanoseconds(1))?;
+        while !later(&due) {
+            due = self.after(due)?;
+        }
+        Some(due)
+    }
+}
+
 /// The n-th Friday of a month; the last one if the month has no fifth Friday.
 fn nth_friday(year: i32, month: u32, week: BillingWeek) -> Option<NaiveDate> {
     NaiveDate::from_weekday_of_month_opt(year, month, Weekday::Fri, week.get())

@@ -63,6 +63,14 @@ text_id!(
     /// The gateway's idempotency key: the same for every request of one attempt.
     AttemptKey
 );
+text_id!(
+    /// The gateway's idempotency key of a refund: the same for every request of one refund.
+    RefundKey
+);
+text_id!(
+    /// The payment processor's confirmation of one refund.
+    GatewayRefundId
+);
 
 text_id!(
     /// Stripe's `cus_…`: a customer.
@@ -112,6 +120,23 @@ impl AttemptKey {
     #[must_use]
     pub fn of(subscription: &SubscriptionId, attempt: u32) -> Self {
         format!("{subscription}-{attempt}").into()
+    }
+
+    /// The attempt number, if this is a key of that record.
+    #[must_use]
+    pub fn number_of(&self, subscription: &SubscriptionId) -> Option<u32> {
+        let number = self.as_str().strip_prefix(subscription.as_str())?.strip_prefix('-')?;
+        number.parse().ok().filter(|n| *n > 0 && Self::of(subscription, *n) == *self)
+    }
+}
+
+impl RefundKey {
+    /// The key of a transaction's n-th refund. A hash, because a transaction id may come from another service
+    /// in characters that a header cannot hold.
+    #[must_use]
+    pub fn of(transaction: &TransactionId, n: u32) -> Self {
+        let name = format!("refund\u{1f}{transaction}\u{1f}{n}");
+        format!("refund-{}", Uuid::new_v5(&NAMESPACE, name.as_bytes()).hyphenated()).into()
     }
 }
 
@@ -186,6 +211,15 @@ mod tests {
             assert_ne!(one, other);
         }
         assert_eq!(Uuid::parse_str(one.as_str()).unwrap().get_version_num(), 5);
+    }
+
+    #[test]
+    fn a_refund_has_one_key_that_fits_into_a_header() {
+        let key = |transaction: &str, n| RefundKey::of(&transaction.into(), n);
+        assert_eq!(key("c-991", 1), key("c-991", 1));
+        assert_ne!(key("c-991", 1), key("c-991", 2));
+        assert_ne!(key("c-99", 11), key("c-991", 1));
+        assert!(key("é\n", 1).as_str().bytes().all(|byte| byte.is_ascii_graphic()));
     }
 
     #[test]

@@ -32,7 +32,10 @@ pub use crate::entitlements::credits::{Balance, Feature, Movement, MovementKind}
 pub use crate::entitlements::group_effect::GroupsEffect;
 pub use crate::entitlements::profile::Profile;
 pub use crate::entitlements::tier::PlanTier;
-pub use ids::{AttemptKey, ChangeId, EventId, MessageId, MovementId, SubscriptionId, TransactionId, UserId};
+pub use ids::{
+    AttemptKey, ChangeId, EventId, GatewayRefundId, MessageId, MovementId, RefundKey, SubscriptionId,
+    TransactionId, UserId,
+};
 pub use item::{Item, Value};
 pub use money::Money;
 pub use time::{GoTime, Time};

@@ -63,6 +63,12 @@ impl Money {
         Self::new(Decimal::new(cents, 2))
     }
 
+    /// The amount in whole cents.
+    #[must_use]
+    pub fn cents(self) -> u64 {
+        u64::try_from(self.0 * Decimal::ONE_HUNDRED).unwrap_or(u64::MAX)
+    }
+
     /// The exact decimal value.
     #[must_use]
     pub fn decimal(self) -> Decimal {
@@ -96,6 +102,45 @@ impl Money {
             return Err(MoneyError::TooLarge(value));
         }
         Ok(Self(value))
+    }
+}
+
+/// A currency code of three letters, such as `USD`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// The US dollar: the currency of all dues.
+    pub const USD: Self = Self(*b"USD");
+
+    /// Parses a code of three letters, in any case; `None` for anything else.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match text.as_bytes() {
+            &[a, b, c] if [a, b, c].iter().all(u8::is_ascii_alphabetic) => {
+                Some(Self([a, b, c].map(|letter| letter.to_ascii_uppercase())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The code in capitals.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // The bytes were checked to be ASCII when parsed.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -2,16 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm)]
 
+use dues_events::billing::attempts::Attempts;
 use dues_events::billing::decide::Outcome;
-use dues_events::billing::event::{Answer, Ignored, Paid};
+use dues_events::billing::event::{Answer, AttemptName, Ignored, Paid, Report, ReportKind};
 use dues_events::billing::record::{
-    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Receipt, TierName, UpdatedEvent,
+    Closed, ClosedAs, FailedAttempt, Failure, Pause, Payment, Plan, Process, Receipt, Standing, TierName,
+    UpdatedEvent,
 };
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility, may_still_debit,
 };
 use dues_events::decide;
-use dues_events::{AttemptKey, Event, EventKind, GoTime, Item, Money, Record, State, Time};
+use dues_events::money::Currency;
+use dues_events::{Event, EventKind, GoTime, Item, Money, Record, State, Time};
 use rust_decimal::Decimal;
 
 const RUNS: [Trigger; 7] = [
@@ -34,14 +37,16 @@ fn now() -> Time {
 }
 
 fn record(state: State) -> Record {
-    Record {
+    let record = Record {
         user_id: "u-1".into(),
         billing_date: GoTime::trimmed(t("2026-02-01T00:00:00Z")),
         subscription_id: "s-1".into(),
         plan: Plan { amount: Money::from_cents(1499), tier: TierName::new("Plus", "v2") },
         term: dues_events::calendar::Term::Monthly,
         billing_week: None,
-        state,
+        standing: Standing::Open,
+        attempts: Attempts::default(),
+        state: State::Scheduled,
         process: Process::Initial,
         updated_event: None,
         created_date: Some(GoTime::trimmed(t("2026-01-05T00:00:00Z"))),
@@ -51,31 +56,58 @@ fn record(state: State) -> Record {
         anchor: None,
         member_since: None,
         provider: None,
-        attempts: 0,
-        attempt_key: None,
         due_notice: None,
-        earlier: Vec::new(),
         next: None,
         cancel_at: None,
         downgrade: None,
         bar: None,
         superseded_by: None,
+        pending_change: None,
+        pause_passed_on: None,
+        original_due_date: None,
         moved_to: None,
         version: 1,
         applied: Default::default(),
         data: Item::new(),
         extra: Item::new(),
+    };
+    record.in_state(state)
+}
+
+/// The record with these attempts of our own behind it, all returned with that code.
+fn returned_times(times: u32, code: &str) -> Record {
+    let failure = Failure::new(dues_events::collections::ach::ReturnCode::read(code), Some("why"));
+    let mut record = record(State::Scheduled);
+    for number in 1..=times {
+        let at = t(&format!("2026-02-0{number}T08:00:00Z"));
+        record.attempts.submit(number, at);
+        let attempt =
+            AttemptName { transaction_id: Some(format!("c-{number}").into()), number: Some(number) };
+        let report = Report { attempt, kind: ReportKind::Returned(failure.clone()) };
+        assert!(record.attempts.take(&report, at, record.plan.amount));
+        record.initial_run_date.get_or_insert(GoTime::trimmed(at));
+        record.last_run_date = Some(GoTime::nine_digits(at));
     }
+    record.derive_state();
+    record
+}
+
+/// The record while the gateway's answer to our attempt with that number is awaited, after the returns of
+/// the attempts before it.
+fn in_doubt(number: u32) -> Record {
+    let mut record = returned_times(number - 1, "R01");
+    record.attempts.submit(number, now());
+    record.derive_state();
+    record
 }
 
 fn scheduled() -> Record {
-    record(State::Scheduled(None))
+    record(State::Scheduled)
 }
 
 fn failed(code: &str) -> Record {
     let failure = Failure::new(dues_events::collections::ach::ReturnCode::read(code), Some("why"));
     Record {
-        attempts: 1,
         initial_run_date: Some(GoTime::trimmed(t("2026-02-01T08:00:00Z"))),
         last_run_date: Some(GoTime::nine_digits(t("2026-02-02T08:00:00Z"))),
         ..record(State::Error(FailedAttempt { transaction_id: Some("c-1".into()), failure }))
@@ -104,7 +136,6 @@ fn reason(record: &Record, run: Trigger) -> &'static str {
 fn every_state_against_every_run() {
     let closed = || Closed { at: None, last: None };
     let payment = || Payment { transaction_id: None, at: None };
-    let in_doubt = Record { attempt_key: Some("s-1-1".into()), ..record(State::AchSent(None)) };
     let paused = Record {
         billing_date: GoTime::trimmed(t("2026-01-01T00:00:00Z")),
         ..record(State::Paused(Pause { months: 1, last: None }))
@@ -112,7 +143,8 @@ fn every_state_against_every_run() {
     for (record, expected) in [
         (scheduled(), "c....cc"),
         (failed("R01"), ".c.cccc"),
-        (in_doubt, "rr.rrrr"),
+        (in_doubt(1), "rr.rrrr"),
+        (in_doubt(3), "rr.rrrr"),
         (record(State::AchSent(None)), "......."),
         (record(State::AchSent(Some("c-1".into()))), "......."),
         (paused, "..e...."),
@@ -141,7 +173,9 @@ fn every_state_against_every_run() {
 fn an_attempt_has_one_key_whoever_makes_it() {
     assert_eq!(verdict(&scheduled(), Trigger::Initial), Eligibility::Collect("s-1-1".into()));
     for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
-        assert_eq!(verdict(&failed("R01"), run), Eligibility::Collect("s-1-2".into()));
+        assert_eq!(verdict(&returned_times(1, "R01"), run), Eligibility::Collect("s-1-2".into()));
+        // Another service's attempt has no number of ours.
+        assert_eq!(verdict(&failed("R01"), run), Eligibility::Collect("s-1-1".into()));
     }
 }
 
@@ -156,11 +190,20 @@ fn what_says_no_before_a_debit() {
     assert!(matches!(verdict(&due_now, Trigger::Initial), Eligibility::Collect(_)));
     let barred = Record { bar: Some("R10".into()), ..scheduled() };
     assert_eq!(reason(&barred, Trigger::Manual), "barred");
-    let third = Record { attempts: 3, ..failed("R01") };
+    let third = returned_times(3, "R01");
     for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
         assert_eq!(reason(&third, run), "exhausted", "two re-presentments, whoever asks");
     }
-    let second = Record { attempts: 2, ..failed("R09") };
+    let mut others = failed("R01");
+    for id in ["x-2", "x-3"] {
+        let attempt = AttemptName { transaction_id: Some(id.into()), number: None };
+        let failure = Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None);
+        let report = Report { attempt, kind: ReportKind::Returned(failure) };
+        others.attempts.take(&report, now(), others.plan.amount);
+    }
+    others.derive_state();
+    assert_eq!(reason(&others, Trigger::Retry), "exhausted", "also where others presented it");
+    let second = returned_times(2, "R09");
     assert_eq!(verdict(&second, Trigger::Retry), Eligibility::Collect("s-1-3".into()));
     let long_ago =
         Record { initial_run_date: Some(GoTime::trimmed(t("2025-08-01T00:00:00Z"))), ..failed("R01") };
@@ -336,7 +379,7 @@ fn pauses_are_announced_once_and_then_expire() {
 
 #[test]
 fn an_attempt_that_never_arrived_is_not_made_after_a_bar_or_a_cancellation() {
-    let sent = Record { attempt_key: Some("s-1-1".into()), ..record(State::AchSent(None)) };
+    let sent = in_doubt(1);
     assert_eq!(may_still_debit(&sent, &[], now()), Ok(()));
     let barred = Record { bar: Some("R10".into()), ..failed("R10") };
     assert!(may_still_debit(&sent, &[barred], now()).unwrap_err().contains("barred"));
@@ -345,59 +388,146 @@ fn an_attempt_that_never_arrived_is_not_made_after_a_bar_or_a_cancellation() {
     assert!(may_still_debit(&Record { superseded_by: Some("s-2".into()), ..sent }, &[], now()).is_err());
 }
 
-fn answered(record: &Record, key: &str, answer: Answer) -> (Record, Outcome) {
-    let kind = EventKind::Answered { key: AttemptKey::from(key), answer };
+fn answered(record: &Record, number: u32, answer: Answer) -> (Record, Outcome) {
+    let kind = EventKind::Answered { number, answer };
     let transition = decide(record, &Event::internal("answer".into(), now(), "dues gateway", kind)).unwrap();
     (transition.record, transition.outcome)
 }
 
+fn reported(record: &Record, transaction: &str, at: &str, kind: ReportKind) -> (Record, Outcome) {
+    let attempt = AttemptName { transaction_id: Some(transaction.into()), number: None };
+    let kind = EventKind::Reported(Report { attempt, kind });
+    let transition = decide(record, &Event::internal("e".into(), t(at), "test", kind)).unwrap();
+    (transition.record, transition.outcome)
+}
+
+fn settled() -> ReportKind {
+    ReportKind::Settled {
+        amount: Money::from_cents(1499),
+        currency: Currency::USD,
+        receipt: Receipt::default(),
+    }
+}
+
+fn returned() -> ReportKind {
+    ReportKind::Returned(Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None))
+}
+
+/// An answer is about the attempt with its number, whenever it comes.
 #[test]
-fn the_gateways_answer_counts_only_for_the_attempt_that_waits_for_it() {
-    let accepted = || Answer::Accepted { transaction_id: "c-9".into() };
+fn the_gateways_answer_counts_for_its_own_attempt() {
+    let accepted = |id: &str| Answer::Accepted { transaction_id: id.into() };
     let refused = || Answer::Refused {
         transaction_id: None,
         failure: Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None),
     };
     let collected =
-        || Answer::Collected(Paid { transaction_id: Some("c-9".into()), receipt: Receipt::default() });
-    let sent = Record { attempts: 2, attempt_key: Some("s-1-2".into()), ..record(State::AchSent(None)) };
+        |id: &str| Answer::Collected(Paid { transaction_id: Some(id.into()), receipt: Receipt::default() });
+    let sent = in_doubt(2);
 
-    let (after, outcome) = answered(&sent, "s-1-2", accepted());
+    let (after, outcome) = answered(&sent, 2, accepted("c-9"));
     assert_eq!((after.state.clone(), outcome), (State::AchSent(Some("c-9".into())), Outcome::Applied));
-    assert_eq!(answered(&after, "s-1-2", accepted()).1, Outcome::Ignored(Ignored::AttemptKnown));
-    assert!(matches!(answered(&sent, "s-1-2", collected()).0.state, State::Completed(_)));
-    assert!(matches!(answered(&sent, "s-1-2", refused()).0.state, State::Error(_)));
-    // A worker that was suspended for a whole attempt.
-    for answer in [accepted(), refused(), collected()] {
-        assert_eq!(answered(&sent, "s-1-1", answer.clone()).1, Outcome::Ignored(Ignored::OldAttempt));
-        assert_eq!(
-            answered(&failed("R01"), "s-1-1", answer).1,
-            Outcome::Ignored(Ignored::OldAttempt),
-            "a return was faster"
-        );
-    }
+    assert_eq!(answered(&after, 2, accepted("c-9")).1, Outcome::Ignored(Ignored::ReportKnown));
+    assert!(matches!(answered(&sent, 2, collected("c-9")).0.state, State::Completed(_)));
+    assert!(matches!(answered(&sent, 2, refused()).0.state, State::Error(_)));
+    // A worker that was suspended for a whole attempt: the second one is still in doubt.
+    assert_eq!(answered(&sent, 1, accepted("c-1")).1, Outcome::Ignored(Ignored::ReportKnown));
+    let (late, _) = answered(&sent, 1, refused());
+    assert_eq!((late.status().as_str(), late.in_doubt()), ("ACHSENT", Some("s-1-2".into())));
+    // The return of 1 February was faster than the worker's answer of 3 February: the later report counts.
+    let (paid, outcome) = answered(&returned_times(1, "R01"), 1, collected("c-1"));
+    assert_eq!((paid.status().as_str(), outcome), ("COMPLETED", Outcome::Applied));
+    assert_eq!(
+        answered(&returned_times(1, "R01"), 1, accepted("c-1")).1,
+        Outcome::Ignored(Ignored::ReportKnown)
+    );
 }
 
 #[test]
-fn outcomes_of_earlier_attempts_are_known_while_the_current_one_has_no_name_yet() {
-    let sent = Record {
-        attempts: 2,
-        attempt_key: Some("s-1-2".into()),
-        earlier: vec!["c-1".into()],
-        ..record(State::AchSent(None))
+fn an_answer_that_was_withdrawn_meanwhile_makes_its_attempt_known_again() {
+    let withdrawn =
+        decide(&in_doubt(1), &Event::internal("w".into(), now(), "test", EventKind::Withdrawn { number: 1 }))
+            .unwrap()
+            .record;
+    assert_eq!((withdrawn.status().as_str(), withdrawn.attempts.count()), ("SCHEDULED", 0));
+    let (after, _) = answered(&withdrawn, 1, Answer::Accepted { transaction_id: "c-1".into() });
+    assert_eq!((after.status().as_str(), after.attempts.count()), ("ACHSENT", 1));
+}
+
+/// "Never submitted" can be said only of an attempt that nobody has reported on; its number is used up.
+#[test]
+fn withdrawn_attempts_count_for_nothing() {
+    let withdraw = |record: &Record, number| {
+        let kind = EventKind::Withdrawn { number };
+        decide(record, &Event::internal("w".into(), now(), "test", kind)).unwrap()
     };
-    let failure = Failure::new(dues_events::collections::ach::ReturnCode::read("R01"), None);
-    let returned = |id: &str| {
-        let kind = EventKind::Failed { transaction_id: Some(id.into()), failure: failure.clone() };
-        decide(&sent, &Event::internal("e".into(), now(), "test", kind)).unwrap()
+    let back = withdraw(&in_doubt(1), 1).record;
+    assert_eq!((back.status().as_str(), back.initial_run_date.as_ref()), ("SCHEDULED", None));
+    assert_eq!(verdict(&back, Trigger::Initial), Eligibility::Collect("s-1-2".into()));
+    let back = withdraw(&in_doubt(3), 3).record;
+    assert_eq!(verdict(&back, Trigger::Retry), Eligibility::Collect("s-1-4".into()), "two were presented");
+    assert_eq!(back.initial_run_date, in_doubt(3).initial_run_date);
+
+    let (named, _) = answered(&in_doubt(1), 1, Answer::Accepted { transaction_id: "c-1".into() });
+    assert_eq!(withdraw(&named, 1).outcome, Outcome::Ignored(Ignored::NoLongerTrue));
+    assert_eq!(withdraw(&scheduled(), 1).outcome, Outcome::Ignored(Ignored::NoLongerTrue));
+    assert_eq!(withdraw(&returned_times(1, "R01"), 1).outcome, Outcome::Ignored(Ignored::NoLongerTrue));
+}
+
+/// While our attempt is in doubt, a report under a transaction that nobody has named yet is another attempt
+/// until the gateway says that the two are one.
+#[test]
+fn reports_that_are_faster_than_the_gateways_answer() {
+    let sent = in_doubt(2);
+    let (again, outcome) = reported(&sent, "c-1", "2026-02-01T08:00:00Z", returned());
+    assert_eq!(outcome, Outcome::Ignored(Ignored::ReportKnown), "the first attempt's return, told again");
+    assert_eq!(again, sent);
+
+    let (returned, _) = reported(&sent, "c-2", "2026-02-03T07:00:00Z", returned());
+    assert_eq!((returned.status().as_str(), returned.attempts.count()), ("ACHSENT", 3));
+    let (known, _) = answered(&returned, 2, Answer::Accepted { transaction_id: "c-2".into() });
+    assert_eq!((known.status().as_str(), known.attempts.count()), ("ERROR", 2), "the two are one");
+
+    let (paid, _) = reported(&sent, "c-2", "2026-02-03T07:00:00Z", settled());
+    assert_eq!((paid.status().as_str(), paid.attempts.count()), ("COMPLETED", 3));
+    let (known, _) = answered(&paid, 2, Answer::Accepted { transaction_id: "c-2".into() });
+    assert_eq!((known.status().as_str(), known.attempts.count()), ("COMPLETED", 2));
+    assert_eq!(known.unapplied_money(), []);
+}
+
+#[test]
+fn a_record_with_unapplied_money_of_its_own_is_not_debited() {
+    let too_little = ReportKind::Settled {
+        amount: Money::from_cents(1498),
+        currency: Currency::USD,
+        receipt: Receipt::default(),
     };
-    assert_eq!(
-        returned("c-1").outcome,
-        Outcome::Ignored(Ignored::OldAttempt),
-        "the first attempt's return, told again"
-    );
+    let (record, _) = reported(&scheduled(), "x-1", "2026-02-02T08:00:00Z", too_little.clone());
+    assert_eq!(record.status().as_str(), "SCHEDULED");
+    for run in [Trigger::Initial, Trigger::Batch, Trigger::Manual] {
+        assert_eq!(reason(&record, run), "unapplied_money");
+    }
+    let (doubtful, _) = reported(&in_doubt(1), "x-1", "2026-02-02T08:00:00Z", too_little);
+    assert!(may_still_debit(&doubtful, &[], now()).unwrap_err().contains("pays for nothing"));
+    let dismissed = EventKind::MoneyResolved {
+        attempt: AttemptName { transaction_id: Some("x-1".into()), number: None },
+        resolution: dues_events::billing::attempts::Resolution::Dismissed,
+    };
+    let resolved =
+        decide(&record, &Event::internal("d".into(), now(), "dues money", dismissed)).unwrap().record;
     assert!(
-        matches!(returned("c-2").record.state, State::Error(_)),
-        "the second attempt's, faster than the gateway's answer"
+        matches!(verdict(&resolved, Trigger::Initial), Eligibility::Collect(_)),
+        "an operator has decided"
     );
+}
+
+#[test]
+fn a_paused_or_closed_record_is_not_submitted_again() {
+    let sent = in_doubt(1);
+    let paused = Record { standing: Standing::Paused { months: 2 }, ..sent.clone() };
+    assert!(may_still_debit(&paused, &[], now()).unwrap_err().contains("paused"));
+    for closed_as in [ClosedAs::Waived, ClosedAs::Cancelled, ClosedAs::PausedSkipped, ClosedAs::Stale] {
+        let closed = Record { standing: Standing::Closed { closed_as, at: None, months: 0 }, ..sent.clone() };
+        assert!(may_still_debit(&closed, &[], now()).is_err(), "{closed_as:?}");
+    }
 }

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use dues_events::billing::event::EventKind;
+use dues_events::billing::event::{AttemptName, EventKind, Report, ReportKind};
 use dues_events::billing::membership::Change;
 use dues_events::billing::wire::{memberships, site_payments};
+use dues_events::money::Currency;
 use dues_events::wire::{MAX_RECORD_BYTES, WireError, peek_ids};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -42,9 +43,18 @@ fn said<T: std::fmt::Debug>(result: Result<Option<T>, WireError>) -> String {
 fn the_samples_are_read() {
     let settlement = site_payments::decode(payment().to_string().as_bytes()).unwrap().unwrap();
     assert_eq!((settlement.user_id.as_str(), settlement.event.id.as_str()), ("u-1", "pay-7f3c"));
-    assert!(
-        matches!(&settlement.event.kind, EventKind::Settled(paid) if paid.receipt.account_mask == "6789")
+    let EventKind::Reported(Report { attempt, kind: ReportKind::Settled { amount, currency, receipt } }) =
+        &settlement.event.kind
+    else {
+        panic!("{:?}", settlement.event.kind)
+    };
+    assert_eq!(
+        *attempt,
+        AttemptName { transaction_id: Some("c-991".into()), number: None },
+        "p-1 is no key of ours"
     );
+    assert_eq!((amount.to_string().as_str(), *currency), ("14.99", Currency::USD));
+    assert_eq!((receipt.account_mask.as_str(), receipt.payment_type.as_str()), ("6789", "ACH"));
     let change = memberships::decode(membership().to_string().as_bytes()).unwrap().unwrap();
     assert!(matches!(&change.change, Change::Reactivate(terms) if terms.plan.tier.as_str() == "Plus:v2"));
 }
@@ -54,7 +64,7 @@ fn each_type_has_its_meaning_and_its_status() {
     for (kind, status, sort) in [
         ("SUBSCRIPTION_SUBMITTED", "PENDING", "Sent"),
         ("SUBSCRIPTION_COMPLETED", "COMPLETED", "Settled"),
-        ("SUBSCRIPTION_RETURNED", "FAILED", "Failed"),
+        ("SUBSCRIPTION_RETURNED", "FAILED", "Returned"),
         ("SUBSCRIPTION_REFUNDED", "REFUNDED", "Refunded"),
         ("SUBSCRIPTION_CHARGED_BACK", "CHARGED_BACK", "ChargedBack"),
     ] {
@@ -62,7 +72,8 @@ fn each_type_has_its_meaning_and_its_status() {
         record["type"] = json!(kind);
         record["payment"]["status"] = json!(status);
         let event = site_payments::decode(record.to_string().as_bytes()).unwrap().unwrap().event;
-        assert!(format!("{:?}", event.kind).starts_with(sort), "{kind}: {:?}", event.kind);
+        let EventKind::Reported(report) = &event.kind else { panic!("{kind}: {:?}", event.kind) };
+        assert!(format!("{:?}", report.kind).starts_with(sort), "{kind}: {:?}", report.kind);
         assert_eq!(event.source, format!("site-payments {kind}"));
         record["payment"]["status"] = json!(if status == "FAILED" { "PENDING" } else { "FAILED" });
         assert!(
@@ -215,7 +226,60 @@ fn only_the_last_four_digits_of_an_account_are_kept() {
         .unwrap()
         .unwrap()
         .event;
-    assert!(matches!(event.kind, EventKind::Settled(paid) if paid.receipt.account_mask == "6789"));
+    let EventKind::Reported(Report { kind: ReportKind::Settled { receipt, .. }, .. }) = event.kind else {
+        panic!("{:?}", event.kind)
+    };
+    assert_eq!(receipt.account_mask, "6789");
+}
+
+/// A report names its attempt by `confirmation_id`, and by `payment_id` if that is a key of this record.
+#[test]
+fn a_report_names_its_attempt() {
+    let id = "1b4e28ba-2fa1-11d2-883f-0016d3cca427";
+    for (confirmation, payment_id, transaction, number) in [
+        (json!("c-1"), json!("p-1"), Some("c-1"), None),
+        (json!("c-1"), json!(format!("{id}-2")), Some("c-1"), Some(2)),
+        (json!(null), json!(format!("{id}-2")), None, Some(2)),
+        (json!(""), json!(format!("{id}-12")), None, Some(12)),
+        // The key of another record, and what only looks like a key.
+        (json!(null), json!("0c6f1e1e-2fa1-11d2-883f-0016d3cca427-2"), None, None),
+        (json!(null), json!(format!("{id}-")), None, None),
+        (json!(null), json!(format!("{id}-two")), None, None),
+        (json!(null), json!(null), None, None),
+    ] {
+        let mut record = payment();
+        record["payment"]["confirmation_id"] = confirmation;
+        record["payment"]["payment_id"] = payment_id;
+        let event = site_payments::decode(record.to_string().as_bytes()).unwrap().unwrap().event;
+        let EventKind::Reported(report) = event.kind else { panic!("{:?}", event.kind) };
+        let expected = AttemptName { transaction_id: transaction.map(Into::into), number };
+        assert_eq!(report.attempt, expected, "{record}");
+    }
+}
+
+#[test]
+fn amount_and_currency_of_settlements_and_refunds_are_read() {
+    for (kind, status) in [("SUBSCRIPTION_COMPLETED", "COMPLETED"), ("SUBSCRIPTION_REFUNDED", "REFUNDED")] {
+        for (currency, expected) in [(json!("jpy"), "JPY"), (json!("EUR"), "EUR"), (json!(null), "USD")] {
+            let mut record = payment();
+            record["type"] = json!(kind);
+            record["payment"]["status"] = json!(status);
+            record["payment"]["amount"] = json!("0.01");
+            record["payment"]["currency"] = currency;
+            let event = site_payments::decode(record.to_string().as_bytes()).unwrap().unwrap().event;
+            let EventKind::Reported(report) = event.kind else { panic!("{:?}", event.kind) };
+            let (ReportKind::Settled { amount, currency, .. } | ReportKind::Refunded { amount, currency }) =
+                report.kind
+            else {
+                panic!("{:?}", report.kind)
+            };
+            assert_eq!((amount.to_string().as_str(), currency.as_str()), ("0.01", expected), "{record}");
+        }
+    }
+    assert!(
+        said(site_payments::decode(&with(payment(), "/payment/currency", json!("dollars"))))
+            .starts_with("payment.currency: ")
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The REST API as one `axum` router: billing records and commands on them, `explain`, access and credits
-//! under `/{user_id}/…`, and the read models under `/models/{name}/…`. `dues serve` and the `api` function
-//! serve it.
+//! under `/{user_id}/…`, unapplied money under `/money`, and the read models under `/models/{name}/…`. `dues
+//! serve` and the `api` function serve it.
 //!
 //! The server in front authenticates requests; this router does not.
 
@@ -31,11 +31,11 @@ use tower::ServiceExt as _;
 use crate::collections::Collector;
 use crate::collections::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
-pub use billing::{history_json, record_json};
+pub use billing::{history_json, money_json, record_json};
 pub use entitlements::{balance_json, movement_json};
 use error::Error;
 use extract::Ids;
-pub use extract::decoded_text;
+pub use extract::{Actor, decoded_text};
 pub use response::Response;
 use routes::{Routes, Served, no_such_path};
 
@@ -83,23 +83,42 @@ pub fn router<E: Engine, G: Gateway>(api: Api<E, G>) -> Router {
     router.fallback(move |request| async move { with_slashes(routes, request).await })
 }
 
-/// Serves paths with slashes in the user id. API Gateway decodes paths, so a user id may span several
-/// segments; the shortest one that gives a known path is used.
+/// Serves paths with slashes in an id. API Gateway decodes paths, so a user id or the id of unapplied money
+/// may span several segments.
 async fn with_slashes(routes: Router, mut request: Request) -> axum::response::Response {
-    const BELOW: [&str; 4] = ["subscriptions", "explain", "access", "credits"];
     let path = request.uri().path().trim_start_matches('/');
-    let segments: Vec<&str> = path.split('/').collect();
-    let user = segments.iter().skip(2).position(|segment| BELOW.contains(segment)).map(|at| at + 2);
-    let joined = user.filter(|_| !path.starts_with("models/")).and_then(|user| {
-        let (user, below) = segments.split_at_checked(user)?;
+    let joined = match path.split_once('/') {
+        Some(("models", _)) => None,
+        Some(("money", below)) => Some(joined_money(below)),
+        Some(_) | None => joined_user(path),
+    };
+    let uri = joined.and_then(|path| {
         let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
-        format!("/{}/{}{query}", user.join("%2F"), below.join("/")).parse::<Uri>().ok()
+        format!("{path}{query}").parse::<Uri>().ok()
     });
-    match joined {
+    match uri {
         Some(uri) => *request.uri_mut() = uri,
         None => return no_such_path(request).await,
     }
     routes.oneshot(request).await.into_response()
+}
+
+/// The path with the shortest user id that gives a known path.
+fn joined_user(path: &str) -> Option<String> {
+    const BELOW: [&str; 4] = ["subscriptions", "explain", "access", "credits"];
+    let segments: Vec<&str> = path.split('/').collect();
+    let user = segments.iter().skip(2).position(|segment| BELOW.contains(segment)).map(|at| at + 2)?;
+    let (user, below) = segments.split_at_checked(user)?;
+    Some(format!("/{}/{}", user.join("%2F"), below.join("/")))
+}
+
+/// The path of unapplied money: all segments but a decision at the end are its id.
+fn joined_money(below: &str) -> String {
+    const DECISIONS: [&str; 3] = ["apply", "refund", "dismiss"];
+    match below.rsplit_once('/').filter(|(_, last)| DECISIONS.contains(last)) {
+        Some((id, decision)) => format!("/money/{}/{decision}", id.replace('/', "%2F")),
+        None => format!("/money/{}", below.replace('/', "%2F")),
+    }
 }
 
 /// The path template of a request, such as `/{user_id}/credits`; an extension of its response, for metrics.

@@ -1,12 +1,14 @@
 //! The collections engine: presents debits for records that are due, at most once per attempt.
 //!
 //! Per user, under the user's lock: load the records, roll interrupted commits forward, check each record's
-//! [`eligibility`] and act on it. A debit takes three steps:
+//! [`eligibility`] and act on it. A debit takes four steps:
 //!
-//! 1. commit the attempt, history first, under a key derived from the record and the attempt number: the
-//!    record is ACHSENT;
-//! 2. submit the debit to the gateway under that key;
-//! 3. commit the gateway's answer.
+//! 1. commit the attempt, history first, under a key derived from the record and the attempt number, and only
+//!    at the version that was judged: the record is ACHSENT;
+//! 2. read the member's records again: if a change has come in between, the attempt is withdrawn, and the
+//!    gateway is not called. So either the change sees the attempt, or the debit sees the change;
+//! 3. submit the debit, built from the record as committed, to the gateway under that key;
+//! 4. commit the gateway's answer.
 //!
 //! A crash between two steps leaves an ACHSENT record without a confirmation. The next worker looks the key
 //! up at the gateway, and submits under the same key if the gateway has never seen it. The lock only avoids
@@ -16,12 +18,14 @@ pub mod batch_worker;
 pub mod commands;
 pub mod gateway;
 pub mod job;
+pub mod money;
 pub mod notifier;
 pub mod signals;
 pub mod worker;
 
-use dues_events::billing::event::{Answer, Event, EventKind, Ignored, Paid};
-use dues_events::billing::record::{Failure, History, Process, Receipt, Record, Status};
+use chrono::TimeDelta;
+use dues_events::billing::event::{Answer, Event, EventKind, Ignored};
+use dues_events::billing::record::{History, Process, Record, Status};
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility, may_still_debit,
 };
@@ -85,10 +89,14 @@ pub enum Outcome {
     PauseExpired,
     /// The pause ends soon.
     PauseEnding,
+    /// The member's records changed before the gateway was called: no debit was made, for this reason.
+    Withdrawn(String),
     /// Not eligible, for this reason.
     Skipped(Reason),
 }
 
+/// Maximum number of lost races for one record in one run; the next run tries again.
+const MAX_RACES: u32 = 8;
 /// History rows read to find commits that a crash interrupted.
 const RECENT_HISTORY_ROWS: u32 = 8;
 /// History rows read to count today's signal debits: two rows for each of at most three attempts a record.
@@ -226,7 +234,28 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             .ok_or(Reason::EnoughToday)
     }
 
+    /// Judges a record and acts on it. After a lost race everything is read and judged again.
     async fn process_record(
+        &self,
+        user: &mut UserRecords,
+        id: &SubscriptionId,
+        request: &CollectionRequest,
+        remaining: &Result<u32, Reason>,
+        held: &Held,
+    ) -> Result<Outcome, CommitError> {
+        for _ in 0..MAX_RACES {
+            // Boxed, as its branches are: together they outgrow a worker's stack.
+            let outcome = Box::pin(self.judge_and_act(user, id, request, remaining, held)).await?;
+            if outcome != Outcome::Skipped(Reason::Overtaken) {
+                return Ok(outcome);
+            }
+            self.read_again(user, id).await?;
+            self.store.apply_all_followups(user).await?;
+        }
+        Ok(Outcome::Skipped(Reason::Overtaken))
+    }
+
+    async fn judge_and_act(
         &self,
         user: &mut UserRecords,
         id: &SubscriptionId,
@@ -236,57 +265,53 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
     ) -> Result<Outcome, CommitError> {
         let Some(record) = user.get(id).cloned() else { return Ok(Outcome::Skipped(Reason::Overtaken)) };
         let now = self.store.clock.now();
+        let run = Some(request.trigger.process());
         let transition = match eligibility(&self.rules, request, &record, &user.records, now) {
             Eligibility::Skip(reason) => return Ok(Outcome::Skipped(reason)),
             Eligibility::Collect(key) => {
                 return match remaining {
-                    Ok(_) => self.attempt(user, &record, key, request, held).await,
+                    Ok(_) => Box::pin(self.attempt(user, &record, key, request, held)).await,
                     Err(reason) => Ok(Outcome::Skipped(reason.clone())),
                 };
             }
-            Eligibility::Resolve(key) => return self.resolve(user, &record, key, held).await,
-            Eligibility::Complete => {
-                let paid = Paid {
-                    transaction_id: None,
-                    receipt: Receipt { account_mask: String::new(), payment_type: "NONE".to_owned() },
-                };
-                (
-                    format!("free:{id}"),
-                    "dues free",
-                    Some(request.trigger),
-                    EventKind::CollectedAtOnce(paid),
-                    Outcome::Free,
-                )
+            Eligibility::Resolve(key) => return Box::pin(self.resolve(user, &record, key, held)).await,
+            Eligibility::Complete => (format!("free:{id}"), "dues free", EventKind::Free, Outcome::Free),
+            Eligibility::Cancel => {
+                (format!("cancel-due:{id}"), "dues due-cancel", EventKind::Cancelled, Outcome::Cancelled)
             }
-            Eligibility::Cancel => (
-                format!("cancel-due:{id}"),
-                "dues due-cancel",
-                None,
-                EventKind::Cancelled,
-                Outcome::Cancelled,
-            ),
             Eligibility::Stale => {
-                (format!("too-old:{id}"), "dues too-old", None, EventKind::TooOld, Outcome::Stale)
+                (format!("too-old:{id}"), "dues too-old", EventKind::TooOld, Outcome::Stale)
             }
-            Eligibility::Expire => (
-                format!("pause-expired:{id}"),
-                "dues pause",
-                Some(Trigger::Pause),
-                EventKind::PauseExpired,
-                Outcome::PauseExpired,
-            ),
+            Eligibility::Expire => {
+                (format!("pause-expired:{id}"), "dues pause", EventKind::PauseExpired, Outcome::PauseExpired)
+            }
             Eligibility::Remind => {
                 // A record can be paused more than once: the version makes each notice unique.
                 let id = format!("pause-ending:{id}:{}", record.version);
-                (id, "dues pause", Some(Trigger::Pause), EventKind::PauseEnding, Outcome::PauseEnding)
+                (id, "dues pause", EventKind::PauseEnding, Outcome::PauseEnding)
             }
         };
-        let (event_id, source, run, kind, outcome) = transition;
-        let event = Event::internal_at(event_id.into(), now, source, run.map(Trigger::process), kind);
-        Ok(if self.apply(user, id, &event).await? { outcome } else { Outcome::Skipped(Reason::Overtaken) })
+        let (event_id, source, kind, outcome) = transition;
+        let event = Event::internal_at(event_id.into(), now, source, run, kind);
+        let done = self.apply_at(user, &record, &event).await?;
+        if done {
+            self.store.apply_followups(user, id).await?;
+        }
+        Ok(if done { outcome } else { Outcome::Skipped(Reason::Overtaken) })
     }
 
-    /// The three steps of a debit.
+    /// Reads the user's records again. One that is not among the recent ones is read by its id.
+    async fn read_again(&self, user: &mut UserRecords, id: &SubscriptionId) -> Result<(), CommitError> {
+        *user = self.store.load_user(&user.user_id).await?;
+        if user.get(id).is_none()
+            && let Some(record) = self.store.get_by_id(id).await?
+        {
+            user.set(record);
+        }
+        Ok(())
+    }
+
+    /// The four steps of a debit.
     async fn attempt(
         &self,
         user: &mut UserRecords,
@@ -295,30 +320,73 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         request: &CollectionRequest,
         held: &Held,
     ) -> Result<Outcome, CommitError> {
-        let sent = EventKind::Sent { transaction_id: None, key: Some(key.clone()) };
+        let Some(number) = key.number_of(&record.subscription_id) else {
+            return Ok(Outcome::Skipped(Reason::Overtaken));
+        };
         let mut intent = Event::internal_at(
             format!("attempt:{key}").into(),
             self.store.clock.now(),
             ATTEMPT,
             Some(request.trigger.process()),
-            sent,
+            EventKind::Intended { number },
         );
         if let Some(cause) = &request.cause {
             intent.data.set(DATA_CAUSE, Value::text(cause.as_str()));
         }
-        if !self.apply(user, &record.subscription_id, &intent).await? {
+        if !self.apply_at(user, record, &intent).await? {
             return Ok(Outcome::Skipped(Reason::Overtaken));
         }
-        if !held.is_held() {
-            return self
-                .record_doubt(user, record, &key, "the lock was lost before the gateway was called")
-                .await;
+        self.store.apply_followups(user, &record.subscription_id).await?;
+        // Nothing may come between this read and the gateway.
+        self.read_again(user, &record.subscription_id).await?;
+        let now = self.store.clock.now();
+        let Some(committed) = user.get(&record.subscription_id).cloned() else {
+            return Ok(Outcome::Skipped(Reason::Overtaken));
+        };
+        let submitted = committed.attempts.numbered(number).and_then(|attempt| attempt.submitted);
+        if committed.in_doubt().as_ref() != Some(&key) || submitted != Some(intent.at) {
+            // The bank reported on it already, or another worker took it over.
+            return Ok(Outcome::Skipped(Reason::InFlight));
         }
-        let answer = self.gateway.submit(&debit(record), &key).await;
-        self.commit_answer(user, record, &key, answer).await
+        if let Err(reason) = may_still_debit(&committed, &user.records, now) {
+            return self.withdraw(user, &committed, &key, number, &reason).await;
+        }
+        if !held.is_held() {
+            let reason = "the lock was lost before the gateway was called";
+            return self.record_doubt(user, &committed, &key, reason).await;
+        }
+        let answer = self.gateway.submit(&debit(&committed), &key).await;
+        self.commit_answer(user, &committed, &key, number, answer).await
     }
 
-    /// Looks up an attempt in doubt, and submits it if it never reached the gateway.
+    /// Withdraws an attempt that was never submitted.
+    async fn withdraw(
+        &self,
+        user: &mut UserRecords,
+        record: &Record,
+        key: &AttemptKey,
+        number: u32,
+        reason: &str,
+    ) -> Result<Outcome, CommitError> {
+        let mut event = Event::internal_at(
+            format!("withdraw:{key}").into(),
+            self.store.clock.now(),
+            ATTEMPT,
+            None,
+            EventKind::Withdrawn { number },
+        );
+        event.data.set(DATA_REASON, Value::text(format!("never submitted: {reason}")));
+        // Only as it was judged: another worker may be submitting it.
+        if !self.apply_at(user, record, &event).await? {
+            return Ok(Outcome::Skipped(Reason::InFlight));
+        }
+        self.store.apply_followups(user, &record.subscription_id).await?;
+        Ok(Outcome::Withdrawn(reason.to_owned()))
+    }
+
+    /// Looks up an attempt in doubt, and submits it again if it never reached the gateway. The key makes that
+    /// the same debit. Where the member may no longer be debited, it is withdrawn, but only once the gateway's
+    /// queue can no longer hold the request.
     async fn resolve(
         &self,
         user: &mut UserRecords,
@@ -326,19 +394,52 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         key: AttemptKey,
         held: &Held,
     ) -> Result<Outcome, CommitError> {
-        let answer = match self.gateway.lookup(&key).await {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => match may_still_debit(record, &user.records, self.store.clock.now()) {
-                Ok(()) if held.is_held() => self.gateway.submit(&debit(record), &key).await,
-                Ok(()) => Err(OutcomeUnknown("the lock was lost before the gateway was called".to_owned())),
-                Err(reason) => Ok(Answer::Refused {
-                    transaction_id: None,
-                    failure: Failure::new(None, Some(&format!("never submitted: {reason}"))),
-                }),
-            },
-            Err(unanswered) => Err(unanswered),
+        let id = &record.subscription_id;
+        let Some(number) = key.number_of(id) else { return Ok(Outcome::Skipped(Reason::Overtaken)) };
+        match self.gateway.lookup(&key).await {
+            Ok(Some(answer)) => return self.commit_answer(user, record, &key, number, Ok(answer)).await,
+            Ok(None) => {}
+            Err(unknown) => return self.commit_answer(user, record, &key, number, Err(unknown)).await,
+        }
+        self.read_again(user, id).await?;
+        let now = self.store.clock.now();
+        let Some(current) = user.get(id).filter(|r| r.in_doubt().as_ref() == Some(&key)).cloned() else {
+            return Ok(Outcome::Skipped(Reason::InFlight));
         };
-        self.commit_answer(user, record, &key, answer).await
+        if let Err(reason) = may_still_debit(&current, &user.records, now) {
+            let submitted = current.attempts.numbered(number).and_then(|attempt| attempt.submitted);
+            let queued_until =
+                submitted.map(|at| at + TimeDelta::hours(self.rules.gateway_queue_hours.into()));
+            if queued_until.is_some_and(|until| now < until) {
+                let reason = format!("never seen by the gateway, but it may still wait there ({reason})");
+                return self.record_doubt(user, &current, &key, &reason).await;
+            }
+            return self.withdraw(user, &current, &key, number, &reason).await;
+        }
+        if !held.is_held() {
+            let reason = "the lock was lost before the gateway was called";
+            return self.record_doubt(user, &current, &key, reason).await;
+        }
+        let again = Event::internal_at(
+            format!("attempt:{key}:again:{}", current.version).into(),
+            now,
+            "dues attempt-again",
+            None,
+            EventKind::Intended { number },
+        );
+        if !self.apply_at(user, &current, &again).await? {
+            return Ok(Outcome::Skipped(Reason::Overtaken));
+        }
+        self.read_again(user, id).await?;
+        let Some(committed) = user.get(id).filter(|r| r.in_doubt().as_ref() == Some(&key)).cloned() else {
+            return Ok(Outcome::Skipped(Reason::InFlight));
+        };
+        if let Err(reason) = may_still_debit(&committed, &user.records, now) {
+            let reason = format!("never seen by the gateway, but it may still wait there ({reason})");
+            return self.record_doubt(user, &committed, &key, &reason).await;
+        }
+        let answer = self.gateway.submit(&debit(&committed), &key).await;
+        self.commit_answer(user, &committed, &key, number, answer).await
     }
 
     /// Commits the gateway's answer.
@@ -347,6 +448,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         user: &mut UserRecords,
         record: &Record,
         key: &AttemptKey,
+        number: u32,
         answer: Result<Answer, OutcomeUnknown>,
     ) -> Result<Outcome, CommitError> {
         let answer = match answer {
@@ -358,7 +460,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             Answer::Collected(_) => Outcome::Collected,
             Answer::Refused { failure, .. } => Outcome::Refused(failure.text().to_owned()),
         };
-        let kind = EventKind::Answered { key: key.clone(), answer };
+        let kind = EventKind::Answered { number, answer };
         let event = Event::internal_at(
             format!("answer:{key}").into(),
             self.store.clock.now(),
@@ -394,22 +496,40 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         Ok(Outcome::InDoubt(reason.to_owned()))
     }
 
-    /// Applies an event; `false` when the record has changed since its eligibility was checked.
+    /// Applies an event, whatever has happened to the record since.
     async fn apply(
         &self,
         user: &mut UserRecords,
         id: &SubscriptionId,
         event: &Event,
     ) -> Result<bool, CommitError> {
-        match self.store.apply(user, id, event).await {
-            Ok(Committed::Applied) => Ok(true),
-            Ok(Committed::Ignored(_) | Committed::Duplicate | Committed::Parked) => Ok(false),
-            Err(CommitError::Rejected(rejection)) => {
-                tracing::debug!(subscription = %id, event = %event.id, %rejection, "overtaken");
-                Ok(false)
-            }
-            Err(error) => Err(error),
+        let committed = self.store.apply(user, id, event).await;
+        is_applied(event, committed)
+    }
+
+    /// Applies an event to a record as it was judged; `false` when it has changed since.
+    async fn apply_at(
+        &self,
+        user: &mut UserRecords,
+        judged: &Record,
+        event: &Event,
+    ) -> Result<bool, CommitError> {
+        let committed = self.store.apply_at(user, &judged.subscription_id, judged.version, event).await;
+        is_applied(event, committed)
+    }
+}
+
+fn is_applied(event: &Event, committed: Result<Committed, CommitError>) -> Result<bool, CommitError> {
+    match committed {
+        Ok(Committed::Applied) => Ok(true),
+        Ok(Committed::Ignored(_) | Committed::Duplicate | Committed::Parked | Committed::Overtaken) => {
+            Ok(false)
         }
+        Err(CommitError::Rejected(rejection)) => {
+            tracing::debug!(event = %event.id, %rejection, "overtaken");
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 

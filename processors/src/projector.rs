@@ -224,6 +224,7 @@ impl<'a> Work<'a> {
             | TableId::Sandbox
             | TableId::Groups
             | TableId::Journal
+            | TableId::UnappliedMoney
             | TableId::UserSubscriptions
             | TableId::ActionsLog => None,
         }

@@ -1,6 +1,8 @@
 //! The access patterns of `billing-activity` and its history, under their names there.
 
+pub mod change;
 pub mod commit;
+pub mod money;
 pub mod pages;
 pub mod sweep;
 pub mod user_records;
@@ -196,7 +198,7 @@ fn settled(records: Vec<Record>) -> Vec<Record> {
 /// Resolves key collisions between records of one user that share a due date or an update time.
 fn apart(mut records: Vec<Record>) -> Vec<Record> {
     // SCHEDULED ones first: they keep the date on which they will be collected.
-    records.sort_by_key(|record| !matches!(record.state, State::Scheduled(_)));
+    records.sort_by_key(|record| !matches!(record.state, State::Scheduled));
     let (mut dates, mut updates) = (BTreeSet::new(), BTreeSet::new());
     for record in &mut records {
         while !dates.insert((record.user_id.clone(), record.billing_date.text())) {

@@ -111,6 +111,20 @@ pub const PARKED: Table = Table {
     ttl: None,
 };
 
+/// Finds unapplied money by what became of it.
+pub const BY_MONEY_STATUS: Index = Index::new("money_status-index", "money_status");
+
+/// Money that arrived and pays for nothing, until an operator decides about it.
+pub const UNAPPLIED_MONEY: Table = Table {
+    id: TableId::UnappliedMoney,
+    name: "dues-unapplied-money",
+    partition: "money_id",
+    sort: None,
+    indexes: &[BY_MONEY_STATUS],
+    stream: false,
+    ttl: None,
+};
+
 /// Finds the sandbox's debits that have events yet to publish.
 pub const PENDING: Index = Index::new("pending-index", "pending");
 
@@ -171,7 +185,7 @@ pub const JOURNAL: Table = Table {
 };
 
 /// Every table of a deployment with all read models.
-pub const ALL: [&Table; 12] = [
+pub const ALL: [&Table; 13] = [
     &BILLING_ACTIVITY,
     &HISTORY,
     &LOCKS,
@@ -184,6 +198,7 @@ pub const ALL: [&Table; 12] = [
     &usage::ACTIONS_LOG,
     &figureforge::FIGUREFORGE,
     &serenya::SERENYA,
+    &UNAPPLIED_MONEY,
 ];
 /// Every table of the embedded engine, in the order of [`TableId`].
 pub const EMBEDDED: [&Table; TableId::ALL.len()] = {

@@ -790,12 +790,8 @@ pub async fn an_index_is_paged_while_its_items_move_on<E: Engine>(engine: E) {
 
 pub async fn add_writes_both_tables_and_get_by_id_finds_it<E: Engine>(engine: E) {
     let store = store(engine.clone());
-    let mut record = copy(
-        &scheduled(&engine, "seed", "2026-01-31").await,
-        1,
-        "2026-02-01T00:00:00.1Z",
-        State::Scheduled(None),
-    );
+    let mut record =
+        copy(&scheduled(&engine, "seed", "2026-01-31").await, 1, "2026-02-01T00:00:00.1Z", State::Scheduled);
     record.user_id = "u-add".into();
     record.data.set_text("data_note", "history only");
     assert_eq!(store.add(&record, "import").await.unwrap(), Written::Done);
@@ -822,9 +818,7 @@ pub async fn add_all_moves_colliding_records_apart<E: Engine>(engine: E) {
     let store = store(engine.clone());
     let seed = scheduled(&engine, "seed", "2026-01-31").await;
     let mut many: Vec<Record> = (0..60)
-        .map(|n| {
-            copy(&seed, n, "2026-02-01T00:00:00Z", if n == 30 { State::Scheduled(None) } else { error() })
-        })
+        .map(|n| copy(&seed, n, "2026-02-01T00:00:00Z", if n == 30 { State::Scheduled } else { error() }))
         .collect();
     many.iter_mut().for_each(|record| record.user_id = "u-many".into());
     let written = store.add_all(many, "import").await.unwrap();
@@ -882,11 +876,8 @@ pub async fn status_pages_compare_instants<E: Engine>(engine: E) {
         "2026-02-01T09:00:01-03:00",
         "2025-06-01T00:00:00Z",
     ];
-    let states: [(&str, State); 3] = [
-        ("s", State::Scheduled(None)),
-        ("e", error()),
-        ("p", State::Paused(Pause { months: 1, last: None })),
-    ];
+    let states: [(&str, State); 3] =
+        [("s", State::Scheduled), ("e", error()), ("p", State::Paused(Pause { months: 1, last: None }))];
     for (group, (name, state)) in states.iter().enumerate() {
         for (n, date) in spellings.iter().enumerate() {
             let user_id = UserId::from(format!("{name}{n}"));

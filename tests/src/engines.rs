@@ -6,6 +6,7 @@ pub mod faulty;
 pub mod memory;
 #[cfg(test)]
 pub(crate) mod small_table;
+pub mod stepped;
 
 use dues_store::dynamo::Dynamo;
 use dues_store::embedded::Embedded;

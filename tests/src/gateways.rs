@@ -2,3 +2,4 @@
 
 pub mod http_service;
 pub mod ledger;
+pub mod stepped;

@@ -23,6 +23,7 @@ pub(crate) enum ProcessArg {
   dues collect --process INITIAL --gateway https://payments.example  use a real payments service
 
 Exit codes: 1 also when some members failed; run it again, no debit is sent twice.
+1 also when more than a fifth of the records are too old: that is a clock or a missing month.
 0 also on a bank holiday, when nothing is collected.")]
 pub(crate) struct CollectArgs {
     /// Which collections run.
@@ -36,6 +37,9 @@ pub(crate) struct CollectArgs {
     pub(crate) age: AgeArgs,
     #[command(flatten)]
     pub(crate) lock: LockArgs,
+    /// Make records STALE even if they are more than a fifth of the run.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,7 +14,7 @@ mod workload;
 use dues_processors::billing::ach_handler::AchHandler;
 use dues_processors::collections::Collector;
 use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
-use dues_processors::collections::job::JobRun;
+use dues_processors::collections::job::{JobRun, Staleness};
 use dues_processors::{Context, process};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
@@ -68,7 +68,7 @@ async fn measure_collections(folder: &Path, members: u32, quiet: bool) -> Result
     workload::fill(&store, 0..members, workload::Fill::Due).await?;
     let collector = Collector::new(store.clone(), Sandbox::new(store, Odds::NONE));
     let start = Instant::now();
-    let collected = collect(&collector, JobRun::Initial, |_, _| {}).await?;
+    let collected = collect(&collector, (JobRun::Initial, Staleness::Guarded), |_, _| {}).await?;
     let spent = start.elapsed();
     if collected.tally.sent != u64::from(members) {
         return Err(Error::Message(format!(

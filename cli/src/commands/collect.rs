@@ -2,7 +2,7 @@
 
 use dues_processors::OutcomeCounts;
 use dues_processors::collections::gateway::Gateway;
-use dues_processors::collections::job::{JobRun, Progress, Task, collections_job};
+use dues_processors::collections::job::{JobRun, Progress, Staleness, Task, collections_job};
 use dues_processors::collections::worker::{Tally, collect_tasks};
 use dues_processors::collections::{Collector, UserCollection};
 use dues_store::Store;
@@ -42,7 +42,9 @@ pub(crate) async fn run(data: &Path, args: &CollectArgs) -> Result<(), Error> {
         bar.set_position(users);
     };
     let on_wait = |members| args.lock.report_wait(&format!("{members} members are"));
-    let (collected, delivered) = collect_all(&collector, process, &args.lock, show_progress, on_wait).await?;
+    let staleness = if args.force { Staleness::Forced } else { Staleness::Guarded };
+    let (collected, delivered) =
+        collect_all(&collector, (process, staleness), &args.lock, show_progress, on_wait).await?;
     bar.finish_and_clear();
     let reported = report(args, &collected, delivered.as_ref());
     catch_up(&store).await?;
@@ -53,7 +55,7 @@ pub(crate) async fn run(data: &Path, args: &CollectArgs) -> Result<(), Error> {
 /// members that other workers had locked.
 pub(crate) async fn collect_all(
     collector: &Collector<Embedded, AnyGateway>,
-    process: JobRun,
+    run: (JobRun, Staleness),
     lock: &LockArgs,
     on_progress: impl FnMut(Option<&Progress>, u64),
     on_wait: impl Fn(usize),
@@ -62,7 +64,7 @@ pub(crate) async fn collect_all(
         AnyGateway::Http(_) => None,
         AnyGateway::Sandbox(network) => Some(sandbox::deliver(&collector.store, network).await?),
     };
-    let mut collected = collect(collector, process, on_progress).await?;
+    let mut collected = collect(collector, run, on_progress).await?;
     wait_for_locked(collector, &mut collected, lock, on_wait).await;
     Ok((collected, delivered))
 }
@@ -102,14 +104,14 @@ impl Collected {
 /// users done.
 pub(crate) async fn collect<G: Gateway>(
     collector: &Collector<Embedded, G>,
-    process: JobRun,
+    (process, staleness): (JobRun, Staleness),
     mut on_progress: impl FnMut(Option<&Progress>, u64),
 ) -> Result<Collected, Error> {
     let (queue, mut tasks) = mpsc::channel(MAX_QUEUED_USERS);
     let (progress_sender, mut progress_receiver) = mpsc::unbounded_channel();
     let job = async {
         let queue = queue;
-        collections_job(&collector.store, &collector.rules, &queue, process, |progress| {
+        collections_job(&collector.store, &collector.rules, &queue, process, staleness, |progress| {
             let _ = progress_sender.send(progress.clone());
         })
         .await
@@ -167,7 +169,8 @@ fn report(args: &CollectArgs, collected: &Collected, delivered: Option<&OutcomeC
             "closed": progress.closed.as_ref().map(ToString::to_string),
             "users": tally.users, "locked": tally.locked, "sent": tally.sent, "collected": tally.collected, "refused": tally.refused,
             "in_doubt": tally.in_doubt, "free": tally.free, "cancelled": tally.cancelled, "stale": tally.stale,
-            "pause_expired": tally.pause_expired, "pause_ending": tally.pause_ending, "left": skipped(collected), "failed": tally.failed,
+            "pause_expired": tally.pause_expired, "pause_ending": tally.pause_ending,
+            "withdrawn": tally.withdrawn, "left": skipped(collected), "failed": tally.failed,
             "sandbox": delivered.map(sandbox::as_json),
         }))?;
         return collected.check();
@@ -189,6 +192,7 @@ fn report(args: &CollectArgs, collected: &Collected, delivered: Option<&OutcomeC
         ("nothing to pay", tally.free),
         ("cancelled as requested", tally.cancelled),
         ("too old to collect", tally.stale),
+        ("withdrawn before the gateway was called", tally.withdrawn),
         ("pauses expired", tally.pause_expired),
         ("pauses expiring soon", tally.pause_ending),
         ("locked by another worker (members)", tally.locked),

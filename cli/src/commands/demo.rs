@@ -12,7 +12,7 @@ use dues_events::entitlements::rows::PASS_KIND;
 use dues_events::{Item, Money, MovementKind, Time, attributes};
 use dues_processors::collections::Collector;
 use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
-use dues_processors::collections::job::JobRun;
+use dues_processors::collections::job::{JobRun, Staleness};
 use dues_processors::collections::notifier::notifier_scheduler;
 use dues_processors::collections::signals::{SignalOutcome, webhook_balance_worker, webhook_worker};
 use dues_processors::collections::worker::Tally;
@@ -126,7 +126,7 @@ impl Simulation {
             (Company::new(members, seed), Customers::new(members, seed), Apps::new(members, seed));
         let sandbox = Sandbox::new(store.clone(), Odds { seed, ..Odds::USUAL });
         let collector = Collector::new(store.clone(), sandbox);
-        let context = Context { parallel: BATCH_RECORDS, hold: TimeDelta::zero(), ..Context::new(store) };
+        let context = Context { parallel: BATCH_RECORDS, ..Context::new(store) };
         Self {
             context,
             collector,
@@ -205,7 +205,7 @@ impl Simulation {
     }
 
     async fn collect(&mut self, process: JobRun) -> Result<(), Error> {
-        let collected = collect(&self.collector, process, |_, _| {}).await?;
+        let collected = collect(&self.collector, (process, Staleness::Guarded), |_, _| {}).await?;
         self.events += collected.tally.users;
         self.tally.add(&collected.tally);
         Ok(())
@@ -358,7 +358,7 @@ impl Totals {
         match record.status() {
             Status::Completed => {
                 self.collected += Money::decimal(record.plan.amount);
-                self.recovered += u64::from(record.attempts > 1);
+                self.recovered += u64::from(record.attempts.count() > 1);
             }
             Status::Error => {
                 self.at_risk += Money::decimal(record.plan.amount);

@@ -36,6 +36,8 @@ pub(crate) async fn run(data: &Path, args: &ExportArgs) -> Result<(), Error> {
         let mut runner = StreamRunner::new(context, stream)?;
         while runner.step(|record| format!("seq {}", record.seq), |_, _| {}).await? {}
     }
+    // History rows that were never committed have not happened, and must not be imported as if they had.
+    store.sweep(|_| {}).await?;
     catch_up(&store).await?;
     let to_stdout = args.file.as_os_str() == "-";
     let mut out: Box<dyn Write> = match to_stdout {

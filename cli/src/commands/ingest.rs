@@ -1,7 +1,6 @@
 //! `dues ingest`: appends records from a file or standard input to a durable stream and processes them.
 
-use chrono::TimeDelta;
-use dues_processors::runtime::redrive::{parked_id, release_waiting};
+use dues_processors::runtime::redrive::parked_id;
 use dues_processors::{Context, Outcome, OutcomeCounts};
 use dues_store::embedded::{Embedded, StreamRecord};
 use serde_json::json;
@@ -27,14 +26,8 @@ pub(crate) async fn run(data: &Path, args: &IngestArgs) -> Result<(), Error> {
     let source = open_source(&args.file)?;
     let store = output::open(data)?;
     let bar = output::progress(source.length);
-    // A file has no other shard that could still deliver a missing record: records that arrive too early are
-    // parked at once and released at the end.
-    let context = Context {
-        hold: TimeDelta::zero(),
-        parallel: CHUNK_LINES,
-        read_models: settings::read_models()?,
-        ..Context::new(store)
-    };
+    let context =
+        Context { parallel: CHUNK_LINES, read_models: settings::read_models()?, ..Context::new(store) };
     let left_over = finish_backlog(&context, &args.stream).await?;
     if left_over > 0 {
         output::notice(&format!(
@@ -51,14 +44,8 @@ pub(crate) async fn run(data: &Path, args: &IngestArgs) -> Result<(), Error> {
     });
     append_and_process(&context, &args.stream, queue, &tally, &bar).await?;
     lines.await.map_err(|e| Error::Message(format!("reading failed: {e}")))??;
-    let released = tally.release(&context, &args.stream).await?;
+    tally.recount(&context, &args.stream).await?;
     bar.finish_and_clear();
-    if released > 0 {
-        output::notice(&format!(
-            "released {} parked records of earlier runs that were waiting for these",
-            output::grouped(released)
-        ));
-    }
     let reported = report(args, &tally);
     catch_up(&context.store).await?;
     reported
@@ -233,24 +220,6 @@ impl Tally {
             }
         }
         Ok(())
-    }
-
-    /// Releases records that arrived too early; returns how many belong to earlier runs.
-    async fn release(&self, context: &Context<Embedded>, stream: &str) -> Result<u64, Error> {
-        self.recount(context, stream).await?;
-        let released = release_waiting(context, stream).await?;
-        Ok(self.with(|t| {
-            let mut earlier = 0;
-            for (parked, fate) in released {
-                if t.parked.remove(&parked.id) {
-                    t.counts.parked -= 1;
-                    t.counts.count(&fate);
-                } else {
-                    earlier += 1;
-                }
-            }
-            earlier
-        }))
     }
 }
 

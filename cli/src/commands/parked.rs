@@ -1,6 +1,5 @@
 //! `dues parked`: lists, shows and redrives parked records.
 
-use chrono::TimeDelta;
 use dues_processors::runtime::redrive::Handlers;
 use dues_processors::{Context, Outcome, OutcomeCounts};
 use dues_store::Store;
@@ -103,11 +102,7 @@ async fn redrive(
     as_json: bool,
 ) -> Result<(), Error> {
     let handlers = Handlers {
-        context: Context {
-            hold: TimeDelta::zero(),
-            read_models: settings::read_models()?,
-            ..Context::new(store.clone())
-        },
+        context: Context { read_models: settings::read_models()?, ..Context::new(store.clone()) },
         collector: collector(&store, &args.gateway, &args.age, &args.lock)?,
         projector: projector(&store)?,
         feeder: feeder(&store),

@@ -88,6 +88,7 @@ fn check_debited(collection: &UserCollection) -> Result<(), Error> {
     };
     let failure = match outcomes.first().map(|record| &record.outcome) {
         Some(Outcome::Skipped(reason)) => format!("nothing was debited: {reason}"),
+        Some(Outcome::Withdrawn(reason)) => format!("nothing was debited: {reason}"),
         Some(Outcome::Refused(reason)) => format!("the gateway refused the debit: {reason}"),
         Some(Outcome::Stale) => "nothing was debited: the record is too old and is now STALE".to_owned(),
         Some(Outcome::Cancelled) => {

@@ -1,11 +1,9 @@
 //! `dues sandbox`: test accounts, and delivery of the sandbox's outcomes over the settlement stream, as a
 //! payments service would deliver them.
 
-use chrono::TimeDelta;
 use dues_events::UserId;
 use dues_processors::billing::ach_handler::STREAM;
 use dues_processors::collections::gateway::sandbox::{NetworkEvent, Odds, Sandbox};
-use dues_processors::runtime::redrive::release_waiting;
 use dues_processors::{Context, OutcomeCounts};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
@@ -44,7 +42,7 @@ pub(crate) async fn deliver(
     store: &Store<Embedded>,
     sandbox: &Sandbox<Embedded>,
 ) -> Result<OutcomeCounts, Error> {
-    let context = Context { hold: TimeDelta::zero(), parallel: 1000, ..Context::new(store.clone()) };
+    let context = Context { parallel: 1000, ..Context::new(store.clone()) };
     let mut counts = OutcomeCounts::default();
     let mut run = StreamRunner::new(context.clone(), STREAM)?;
     let name = |record: &dues_store::embedded::StreamRecord| format!("seq {}", record.seq);
@@ -63,10 +61,6 @@ pub(crate) async fn deliver(
         store.engine.append(STREAM, now, records).await?;
         sandbox.mark_published(outcomes).await?;
         while run.step(name, |_, fate| count(&mut counts, &fate)).await? {}
-    }
-    for (_, fate) in release_waiting(&context, STREAM).await? {
-        counts.parked = counts.parked.saturating_sub(1);
-        count(&mut counts, &fate);
     }
     Ok(counts)
 }

@@ -97,7 +97,7 @@ impl Aggregates {
                 self.due.remove(&due);
             }
         }
-        if record.status() == Status::Completed && record.attempts > 1 {
+        if record.status() == Status::Completed && record.attempts.count() > 1 {
             self.recovered.change(amount, is_added);
         }
         if record.bar.is_some() {

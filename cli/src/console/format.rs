@@ -1,12 +1,21 @@
 //! Elements that every page uses: amounts, times, statuses, links.
 
 use dues_events::billing::record::Status;
-use dues_events::{SubscriptionId, Time, UserId};
+use dues_events::money::Currency;
+use dues_events::{Money, SubscriptionId, Time, UserId};
 use maud::{Markup, html};
 
 use super::query::percent_encode;
 pub(super) use crate::output::dollars;
 use crate::output::grouped;
+
+/// An amount in its currency: `$4.99`, or `2000.00 JPY`.
+pub(super) fn amount(amount: Money, currency: Currency) -> String {
+    match currency {
+        Currency::USD => dollars(amount.decimal()),
+        other => format!("{amount} {other}"),
+    }
+}
 
 /// `2026-04-30 22:00`, in UTC.
 pub(super) fn date_time(at: Time) -> String {

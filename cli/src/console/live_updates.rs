@@ -51,6 +51,7 @@ fn message(snapshot: &Snapshot) -> Value {
     let mut text = json!({
         "at": snapshot.at.format("%H:%M:%S").to_string(),
         "parked": grouped(snapshot.parked()),
+        "unapplied_money": grouped(snapshot.unapplied_money),
         "events_s": grouped(snapshot.events_per_second),
         "changes_s": grouped(snapshot.changes_per_second),
         "records": grouped(snapshot.aggregates.records()),

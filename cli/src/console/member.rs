@@ -10,6 +10,7 @@ use dues_events::{GoTime, SubscriptionId, Time, UserId};
 use dues_processors::entitlements::groups::{Directory as _, LocalDirectory};
 use dues_processors::operators::explain::{Explanation, explain};
 use dues_processors::read_models::Section;
+use dues_store::billing::money::{MoneyRow, MoneyStatus};
 use maud::{Markup, html};
 
 use super::format::{chip, count, day, dollars, member_path, named_chip, short, status_class};
@@ -26,6 +27,8 @@ struct Member {
     history: Vec<History>,
     groups: Vec<String>,
     read_models: Vec<Section>,
+    /// Unapplied money that names this member and awaits a decision.
+    money: Vec<MoneyRow>,
     is_present: bool,
 }
 
@@ -49,6 +52,7 @@ pub(super) async fn page(console: &Console, user: &str, query: &Query) -> Result
         history: console.store.history_of_user(&user).await?,
         groups: groups(console, &user).await?,
         read_models: console.read_models.show(&console.store, &user).await?,
+        money: open_money(console, &user).await?,
         is_present: slider.is_present(),
     };
     let record = selected_record(&member.explanation, query.get("record"));
@@ -63,6 +67,11 @@ pub(super) async fn page(console: &Console, user: &str, query: &Query) -> Result
 async fn groups(console: &Console, user: &UserId) -> Result<Vec<String>, Error> {
     let groups = LocalDirectory::new(console.store.engine.clone()).groups_of(user, None).await;
     Ok(groups.map_err(|error| Error::Message(format!("groups of {user}: {error}")))?.groups)
+}
+
+async fn open_money(console: &Console, user: &UserId) -> Result<Vec<MoneyRow>, Error> {
+    let rows = console.store.money_rows(MoneyStatus::Open).await?;
+    Ok(rows.into_iter().filter(|row| row.user_id == *user).collect())
 }
 
 /// The record of the state diagram: the requested one, else the newest that has left `SCHEDULED`, else the

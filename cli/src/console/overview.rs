@@ -77,6 +77,12 @@ pub(super) async fn page(console: &Console) -> Result<Reply, Error> {
                     "No activity since " (day(reference)) ": return rates and calendar are as of that day."
                 }
             }
+            @if snapshot.unapplied_money > 0 {
+                p.note.bad {
+                    "Money arrived that pays for nothing: "
+                    a href="/console/money" { (count(snapshot.unapplied_money, "decision")) } " to make."
+                }
+            }
             (figures(&snapshot))
             div.grid { (months(&snapshot, reference)) (money(&snapshot, reference)) }
             div.grid.stacks {

@@ -23,8 +23,16 @@ const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 pub(super) enum MenuItem {
     Overview,
     Calendar,
+    Money,
     Parked,
     None,
+}
+
+/// What waits for an operator, next to the menu's entries.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MenuCounts {
+    pub(super) unapplied_money: u64,
+    pub(super) parked: u64,
 }
 
 /// A page, without its frame.
@@ -43,11 +51,12 @@ impl Page {
     }
 
     /// The whole document with its headers; sessions get a sign-out button.
-    pub(super) fn response(self, parked: u64, signed_in: bool) -> hyper::Response<Body> {
+    pub(super) fn response(self, counts: MenuCounts, signed_in: bool) -> hyper::Response<Body> {
         let menu = [
-            (MenuItem::Overview, "/", "Overview"),
-            (MenuItem::Calendar, "/console/calendar", "Calendar"),
-            (MenuItem::Parked, "/console/parked", "Parked"),
+            (MenuItem::Overview, "/", "Overview", None),
+            (MenuItem::Calendar, "/console/calendar", "Calendar", None),
+            (MenuItem::Money, "/console/money", "Money", Some(("unapplied_money", counts.unapplied_money))),
+            (MenuItem::Parked, "/console/parked", "Parked", Some(("parked", counts.parked))),
         ];
         let body = html! {
             body {
@@ -56,16 +65,14 @@ impl Page {
                     a.brand href="/" aria-label="dues, overview" { "dues" }
                     nav aria-label="Console" {
                         ul {
-                            @for (item, path, name) in menu {
+                            @for (item, path, name, count) in menu {
                                 li {
                                     @let current = if item == self.menu { "page" } else { "false" };
                                     a href=(path) aria-current=(current) {
                                         (name)
-                                        @if item == MenuItem::Parked {
+                                        @if let Some((key, count)) = count {
                                             " "
-                                            span.badge.none[parked == 0] data-live="parked" {
-                                                (grouped(parked))
-                                            }
+                                            span.badge.none[count == 0] data-live=(key) { (grouped(count)) }
                                         }
                                     }
                                 }

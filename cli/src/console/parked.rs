@@ -1,6 +1,5 @@
 //! Parked records: the reason, the record itself, and a button to redrive it.
 
-use chrono::TimeDelta;
 use dues_events::{Item, UserId};
 use dues_processors::runtime::redrive::Handlers;
 use dues_processors::{Context, Outcome};
@@ -115,11 +114,7 @@ pub(super) async fn redrive(console: &Console, path: &str) -> Result<Reply, Erro
     let Some(parked) = console.store.find_parked(&stream, &id).await? else { return gone() };
     let store = &console.store;
     let handlers = Handlers {
-        context: Context {
-            hold: TimeDelta::zero(),
-            read_models: console.read_models.clone(),
-            ..Context::new(store.clone())
-        },
+        context: Context { read_models: console.read_models.clone(), ..Context::new(store.clone()) },
         collector: console.collector.clone(),
         projector: projector(store)?,
         feeder: feeder(store),

@@ -1,12 +1,12 @@
 //! The payment gateway: a payments service over HTTP, or the built-in ACH sandbox.
 
-use dues_events::AttemptKey;
 use dues_events::billing::event::Answer;
 use dues_events::collections::eligibility::Rules;
+use dues_events::{AttemptKey, RefundKey};
 use dues_processors::collections::Collector;
 use dues_processors::collections::gateway::http::{HttpGateway, RetryPolicy};
 use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
-use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown};
+use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown, Refund, RefundAnswer};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use std::sync::Arc;
@@ -47,6 +47,20 @@ impl Gateway for AnyGateway {
         match self {
             Self::Http(service) => service.lookup(key).await,
             Self::Sandbox(sandbox) => sandbox.lookup(key).await,
+        }
+    }
+
+    async fn refund(&self, refund: &Refund, key: &RefundKey) -> Result<RefundAnswer, OutcomeUnknown> {
+        match self {
+            Self::Http(service) => service.refund(refund, key).await,
+            Self::Sandbox(sandbox) => sandbox.refund(refund, key).await,
+        }
+    }
+
+    async fn lookup_refund(&self, key: &RefundKey) -> Result<Option<RefundAnswer>, OutcomeUnknown> {
+        match self {
+            Self::Http(service) => service.lookup_refund(key).await,
+            Self::Sandbox(sandbox) => sandbox.lookup_refund(key).await,
         }
     }
 }

@@ -39,6 +39,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(10);
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 /// Limit of the ingest bodies in flight, in kB.
 const MOST_KB: usize = 64 * 1024;
+/// Limit of a form of the console.
+const MAX_FORM_BYTES: usize = 4096;
 /// Paths of liveness, readiness and metrics.
 pub(super) const HEALTH: &str = "/health";
 pub(super) const READY: &str = "/ready";
@@ -150,9 +152,16 @@ impl App {
             },
         };
         if console::is_console_path(path) {
-            // Console requests have no body.
             let (query, signed_in) = (head.uri.query().unwrap_or_default(), caller == Caller::Browser);
-            let request = PageRequest { method: &head.method, path, query, signed_in };
+            let form = match head.method {
+                Method::POST => self.read(body, MAX_FORM_BYTES, form_too_large).await,
+                _ => Ok(Bytes::new()),
+            };
+            let form = match form {
+                Ok(form) => String::from_utf8_lossy(&form).into_owned(),
+                Err(refused) => return closing(written(refused)),
+            };
+            let request = PageRequest { method: &head.method, path, query, form: &form, signed_in };
             return self.console.handle(request).await;
         }
         match path {
@@ -287,6 +296,10 @@ impl App {
             Err(_) => Err(Response::error(400, "broken_body", "the body broke off")),
         }
     }
+}
+
+fn form_too_large() -> Response {
+    Response::error(413, "too_large", format!("the most is {MAX_FORM_BYTES} bytes"))
 }
 
 /// The 405 response, unless the request has the allowed method.

@@ -1,7 +1,7 @@
 //! The daily jobs; they call the same functions as the commands.
 
 use dues_processors::collections::Collector;
-use dues_processors::collections::job::JobRun;
+use dues_processors::collections::job::{JobRun, Staleness};
 use dues_processors::collections::notifier::notifier_scheduler;
 use dues_processors::usage::reset::usage_reset;
 use dues_store::embedded::Embedded;
@@ -86,6 +86,7 @@ impl Worker for Office {
             Work::Collect(process) => self.collect(process).await,
             Work::Notify => self.notify().await,
             Work::ResetUsage => self.reset_usage().await,
+            Work::Sweep => self.sweep().await,
         }
     }
 }
@@ -96,11 +97,17 @@ impl Office {
         Ok(format!("{} counts of {} days forgotten", grouped(reset.rows), grouped(reset.days)))
     }
 
+    async fn sweep(&self) -> Result<String, Error> {
+        let swept = self.collector.store.sweep(|_| {}).await?;
+        Ok(crate::commands::sweep::summary(&swept))
+    }
+
     async fn collect(&self, process: JobRun) -> Result<String, Error> {
         let waits = |members| {
             tracing::info!(?process, members, "other workers have some of the members: waiting for them")
         };
-        let (collected, _) = collect_all(&self.collector, process, &self.lock, |_, _| {}, waits).await?;
+        let (collected, _) =
+            collect_all(&self.collector, (process, Staleness::Guarded), &self.lock, |_, _| {}, waits).await?;
         collected.check()?;
         let (sent, read) = (grouped(collected.tally.sent), grouped(collected.progress.read));
         Ok(match &collected.progress.closed {

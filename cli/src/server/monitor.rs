@@ -232,6 +232,8 @@ impl Monitor {
         for (stream, count) in engine.parked_by_stream()? {
             page.sample("dues_parked_records", &[("stream", &stream)], count);
         }
+        page.family("dues_unapplied_money_open", "gauge", "Unapplied money that awaits a decision.");
+        page.sample("dues_unapplied_money_open", &[], engine.open_unapplied_money()?);
         page.family("dues_writer_queue_depth", "gauge", "Writes that wait for the store's one writer.");
         page.sample("dues_writer_queue_depth", &[], engine.waiting());
         page.family("process_resident_memory_bytes", "gauge", "Memory that the program holds.");

@@ -1,4 +1,4 @@
-//! The job schedule: each job once a day at its time, in UTC.
+//! The job schedule: each job once a day, or once an hour, at its time, in UTC.
 //!
 //! The store has a checkpoint per job with the due time of its last run. A job that was missed while the
 //! server was down runs later on the same day, and an interrupted job is due again. Every job is idempotent.
@@ -27,6 +27,8 @@ pub(crate) enum Work {
     Notify,
     /// Deletes the usage counters of past days.
     ResetUsage,
+    /// Completes interrupted commits.
+    Sweep,
 }
 
 /// Days on which a job runs.
@@ -34,6 +36,8 @@ pub(crate) enum Work {
 enum Days {
     All,
     Weekdays,
+    /// Every hour of every day, at the minute of its time.
+    Hourly,
 }
 
 /// A scheduled job.
@@ -53,6 +57,7 @@ fn usual() -> Vec<Job> {
         ("scheduled", Days::Weekdays, 8, Work::Collect(JobRun::Initial)),
         ("pause", Days::Weekdays, 22, Work::Collect(JobRun::Pause)),
         ("usage-reset", Days::All, 1, Work::ResetUsage),
+        ("sweep", Days::Hourly, 0, Work::Sweep),
     ]
     .into_iter()
     .map(|(name, days, hour, work)| Job {
@@ -95,16 +100,17 @@ impl Timetable {
 }
 
 impl Job {
-    /// When the job is due on that day.
+    /// When the job is due on that day; an hourly one, in that hour.
     fn on(&self, day: Time) -> Option<Time> {
-        let works = match self.days {
-            Days::All => true,
-            Days::Weekdays => !matches!(day.weekday(), Weekday::Sat | Weekday::Sun),
+        let time = match self.days {
+            Days::All => Some(self.at),
+            Days::Weekdays => (!matches!(day.weekday(), Weekday::Sat | Weekday::Sun)).then_some(self.at),
+            Days::Hourly => NaiveTime::from_hms_opt(day.hour(), self.at.minute(), 0),
         };
-        works.then(|| day.date_naive().and_time(self.at).and_utc())
+        Some(day.date_naive().and_time(time?).and_utc())
     }
 
-    /// When the job was due today, unless it has run since.
+    /// When the job was last due today, unless it has run since.
     fn due(&self, last: u64, now: Time) -> Option<Time> {
         self.on(now).filter(|at| *at <= now && seconds(*at) > last)
     }
@@ -218,6 +224,13 @@ mod tests {
         /// Advances the clock to `end`, waking whenever the schedule asks to; returns the jobs that ran,
         /// with their times.
         async fn until(&self, schedule: &Schedule<Notebook>, end: &str) -> Vec<String> {
+            let mut done = self.all_until(schedule, end).await;
+            // The sweep runs every hour; it has a test of its own.
+            done.retain(|job| !job.contains("sweep"));
+            done
+        }
+
+        async fn all_until(&self, schedule: &Schedule<Notebook>, end: &str) -> Vec<String> {
             let end: Time = end.parse().unwrap();
             let mut done = Vec::new();
             loop {
@@ -298,7 +311,19 @@ mod tests {
         assert!(failed.len() > 1 && failed.iter().all(|told| told.ends_with("pause failed")), "{failed:?}");
         office.notes.0.lock().unwrap().1 = false;
         assert_eq!(office.until(&schedule, "2026-11-12T23:00:00Z").await, ["Thu 22:01 pause"]);
-        assert_eq!(office.notes.0.lock().unwrap().0, [Work::Collect(JobRun::Pause)]);
+        let worked: Vec<Work> = office.notes.0.lock().unwrap().0.clone();
+        assert_eq!(worked.iter().filter(|work| **work != Work::Sweep).count(), 1, "{worked:?}");
+        assert!(worked.contains(&Work::Collect(JobRun::Pause)));
+    }
+
+    #[tokio::test]
+    async fn the_sweep_runs_every_hour_and_not_twice_in_one() {
+        let office = Office::at("2026-11-14T10:20:00Z");
+        let schedule = office.start("").await;
+        let sweeps = ["Sat 11:00 sweep", "Sat 12:00 sweep", "Sat 13:00 sweep"];
+        assert_eq!(office.all_until(&schedule, "2026-11-14T13:59:00Z").await, sweeps);
+        let again = office.start("").await;
+        assert_eq!(office.all_until(&again, "2026-11-14T14:10:00Z").await, ["Sat 14:00 sweep"]);
     }
 
     #[test]
@@ -310,11 +335,12 @@ mod tests {
         };
         assert_eq!(
             names("").unwrap(),
-            "usage-reset 01:00:00, notifier 06:00:00, retry 07:00:00, scheduled 08:00:00, pause 22:00:00"
+            "sweep 00:00:00, usage-reset 01:00:00, notifier 06:00:00, retry 07:00:00, scheduled 08:00:00, \
+             pause 22:00:00"
         );
         assert_eq!(
             names("retry=23:30, notifier=off").unwrap(),
-            "usage-reset 01:00:00, scheduled 08:00:00, pause 22:00:00, retry 23:30:00"
+            "sweep 00:00:00, usage-reset 01:00:00, scheduled 08:00:00, pause 22:00:00, retry 23:30:00"
         );
         assert_eq!(names("off").unwrap(), "");
         for (wrong, why) in [

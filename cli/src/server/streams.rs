@@ -1,9 +1,7 @@
 //! The handlers of the local streams, concurrent with the server. Each stream has a task, so that a failing
 //! one does not block the others.
 
-use chrono::TimeDelta;
 use dues_processors::runtime::changes::STREAM as CHANGES;
-use dues_processors::runtime::redrive::release_waiting;
 use dues_processors::{Context, OutcomeCounts, STREAMS};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
@@ -49,12 +47,8 @@ pub(crate) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<
     let read_models = settings::read_models()?;
     for stream in STREAMS {
         // A local stream has no late shards to wait for: records that arrive too early are parked at once.
-        let context = Context {
-            hold: TimeDelta::zero(),
-            parallel: BATCH,
-            read_models: read_models.clone(),
-            ..Context::new(app.store.clone())
-        };
+        let context =
+            Context { parallel: BATCH, read_models: read_models.clone(), ..Context::new(app.store.clone()) };
         let lane = Lane {
             context,
             stream,
@@ -165,8 +159,7 @@ impl Lane {
     async fn follow(&mut self) -> Result<(), Error> {
         let clock = self.context.store.clock.clone();
         let mut run = StreamRunner::new(self.context.clone(), self.stream)?.with_batch_size(BATCH);
-        let (mut tidied, mut released, mut worked, mut done) =
-            (None, clock.uptime(), false, OutcomeCounts::default());
+        let (mut tidied, mut done) = (None, OutcomeCounts::default());
         while !*self.stopping.borrow() {
             if tidied.is_none_or(|at| clock.uptime() - at >= TIDY) {
                 run.trim().await?;
@@ -195,12 +188,6 @@ impl Lane {
                 self.monitor.records_processed(self.stream, &std::mem::take(&mut done));
             }
             self.monitor.report_recovery(self.stream);
-            worked |= more;
-            // Releasing early records scans everything parked: not after every record.
-            if worked && clock.uptime() - released >= LOOK {
-                release_waiting(&self.context, self.stream).await?;
-                (released, worked) = (clock.uptime(), false);
-            }
             if !more {
                 self.pause(LOOK).await;
             }

@@ -1,27 +1,29 @@
 //! The state machine: one total function from a record and an event to a transition or a named rejection.
 //!
+//! What the bank reports is taken in every state; the status follows from the attempts together, see
+//! [`crate::billing::attempts`]. What members, operators and jobs do depends on the record's phase:
+//!
 //! ```text
-//!              sent      collected  failed   settled    refunded  charged back  paused  unpaused   pause expired   waived  cancelled  too old
-//! SCHEDULED    ACHSENT   COMPLETED  ERROR    –          –         –             PAUSED  –          –               WAIVED  CANCELLED  STALE
-//! ACHSENT      –         –          ERROR    COMPLETED  REFUNDED  ERROR+bar     –       –          –               –       –          –
-//! ERROR        ACHSENT   COMPLETED  ERROR    COMPLETED  REFUNDED  ERROR+bar     PAUSED  –          –               WAIVED  CANCELLED  STALE
-//! PAUSED       –         –          –        –          –         –             –       SCHEDULED  PAUSED_SKIPPED  WAIVED  CANCELLED  STALE
-//! COMPLETED    –         –          ERROR    same       REFUNDED  ERROR+bar     –       –          –               –       –          –
-//! the others   –         –          –        –          –         –             –       –          –               –       –          –
+//!                     intended  paused  unpaused                   pause expired   waived  cancelled  too old
+//! SCHEDULED, ERROR    ACHSENT   PAUSED  –                          –               WAIVED  CANCELLED  STALE
+//! PAUSED              –         –       SCHEDULED, PAUSED_SKIPPED  PAUSED_SKIPPED  WAIVED  CANCELLED  STALE
+//! ACHSENT             –         –       –                          –               –       –          –
+//! COMPLETED           –         –       –                          –               –       –          –
+//! REFUNDED, closed    –         –       –                          –               –       –          –
 //! ```
 //!
-//! Each column is one function below. Each has an arm for every state and no wildcard, so a new state or
+//! Each column is one function below. Each has an arm for every phase and no wildcard, so a new phase or
 //! event does not compile until every case is decided.
 
 mod followups;
 
-use crate::billing::event::{Answer, CancelTime, Event, EventKind, Ignored, Paid};
-use crate::billing::record::{
-    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Record, State, Status, UpdatedEvent,
-};
+use crate::billing::attempts::{AttemptOutcome, PaymentStatus};
+use crate::billing::event::{Answer, AttemptName, CancelTime, Event, EventKind, Ignored, Report, ReportKind};
+use crate::billing::record::{ClosedAs, Plan, Receipt, Record, Standing, State, Status, UpdatedEvent};
 use crate::collections::ach::Consequence;
-use crate::ids::{AttemptKey, SubscriptionId, TransactionId};
-use crate::time::GoTime;
+use crate::ids::SubscriptionId;
+use crate::money::{Currency, Money};
+use crate::time::{GoTime, Time};
 
 pub use followups::{Followup, followups, next_record, resume_date};
 
@@ -67,9 +69,6 @@ pub enum Rejection {
     /// The record is in a final state.
     #[error("billing_status: {0} is final")]
     Final(Status),
-    /// The outcome of a debit that the record does not show as sent; its submission may still arrive.
-    #[error("billing_status: not yet sent, the outcome of a debit came before the debit")]
-    NotYetSent,
     /// A debit is already in flight.
     #[error("billing_status: a debit is already under way")]
     AlreadySent,
@@ -90,36 +89,7 @@ pub enum Rejection {
     NothingOpen(String),
 }
 
-/// How to handle a rejected event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disposition {
-    /// Retry later: a preceding event may still arrive.
-    Hold,
-    /// Park it with its reason, for an operator.
-    Park,
-}
-
 impl Rejection {
-    /// Whether to hold or to park the event.
-    #[must_use]
-    pub fn disposition(&self) -> Disposition {
-        match self {
-            Self::NotYetSent => Disposition::Hold,
-            Self::UnknownUser(_)
-            | Self::UnknownSubscription(_)
-            | Self::WrongUser(_)
-            | Self::ConflictingContent
-            | Self::TooManyEvents
-            | Self::Final(_)
-            | Self::AlreadySent
-            | Self::InFlight
-            | Self::AlreadyPaid
-            | Self::OnPause
-            | Self::NotPaused(_)
-            | Self::NothingOpen(_) => Disposition::Park,
-        }
-    }
-
     /// A short code for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
@@ -130,7 +100,6 @@ impl Rejection {
             Self::ConflictingContent => "different_content",
             Self::TooManyEvents => "too_many_events",
             Self::Final(_) => "final",
-            Self::NotYetSent => "not_yet",
             Self::AlreadySent => "already_sent",
             Self::InFlight => "in_flight",
             Self::AlreadyPaid => "already_paid",
@@ -143,30 +112,62 @@ impl Rejection {
 
 type Decision = Result<Transition, Rejection>;
 
+/// The part of a record's state on which members, operators and jobs depend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// SCHEDULED or ERROR: to be collected.
+    Open,
+    /// PAUSED.
+    Paused,
+    /// ACHSENT: a debit is in flight.
+    InFlight,
+    /// COMPLETED.
+    Paid,
+    /// REFUNDED, or closed without a payment.
+    Ended,
+}
+
+fn phase(record: &Record) -> Phase {
+    match &record.state {
+        State::Scheduled | State::Error(_) => Phase::Open,
+        State::Paused(_) => Phase::Paused,
+        State::AchSent(_) => Phase::InFlight,
+        State::Completed(_) => Phase::Paid,
+        State::Refunded(_)
+        | State::Waived(_)
+        | State::Cancelled(_)
+        | State::PausedSkipped(..)
+        | State::Stale(_) => Phase::Ended,
+    }
+}
+
 /// Decides what an event does to a record. Pure and total: the same record and event always give the same
 /// result.
 ///
 /// # Errors
-/// A [`Rejection`] where the state table has a dash.
+/// A [`Rejection`] where the table has a dash.
 pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
     match &event.kind {
-        EventKind::Sent { transaction_id, key } => sent(record, event, transaction_id.as_ref(), key.as_ref()),
-        EventKind::CollectedAtOnce(paid) => collected_at_once(record, event, paid),
-        EventKind::Failed { transaction_id, failure } => {
-            failed(record, event, transaction_id.as_ref(), failure)
-        }
-        EventKind::Settled(paid) => settled(record, event, paid),
-        EventKind::Refunded { transaction_id } => refunded(record, event, transaction_id.as_ref()),
-        EventKind::ChargedBack { transaction_id, failure } => {
-            charged_back(record, event, transaction_id.as_ref(), failure)
+        EventKind::Reported(report) => reported(record, event, report),
+        EventKind::Intended { number } => intended(record, event, *number),
+        EventKind::Withdrawn { number } => withdrawn(record, event, *number),
+        EventKind::Answered { number, answer } => answered(record, event, *number, answer),
+        EventKind::Free => free(record, event),
+        EventKind::MoneyResolved { attempt, resolution } => {
+            let mut after = record.clone();
+            if after.attempts.resolve(attempt, resolution.clone()) {
+                applied(after, event)
+            } else {
+                ignored(record, Ignored::NoLongerTrue)
+            }
         }
         EventKind::Paused { months } => paused(record, event, *months),
         EventKind::Unpaused => unpaused(record, event),
         EventKind::PauseExpired => pause_expired(record, event),
-        EventKind::Waived => waived(record, event),
-        EventKind::Cancelled => cancelled(record, event),
-        EventKind::TooOld => too_old(record, event),
-        EventKind::Answered { key, answer } => answered(record, event, key, answer),
+        EventKind::Waived => close(record, event, ClosedAs::Waived),
+        EventKind::Cancelled => close(record, event, ClosedAs::Cancelled),
+        EventKind::TooOld => close(record, event, ClosedAs::Stale),
+        EventKind::Moved { to } => moved(record, event, *to),
         EventKind::PauseEnding => pause_ending(record, event),
         EventKind::DueSoon => due_soon(record, event),
         EventKind::PlanChanged(plan) => plan_changed(record, event, plan),
@@ -174,355 +175,272 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
         EventKind::CancelRequested(time) => cancel_requested(record, event, *time),
         EventKind::CancelRetracted => cancel_retracted(record, event),
         EventKind::Superseded(by) => superseded(record, event, by),
+        EventKind::ChangeCompleted => {
+            let mut after = record.clone();
+            after.pending_change = None;
+            applied(after, event)
+        }
         EventKind::Created => ignored(record, Ignored::AlreadyThere),
         EventKind::NoChange(reason) => ignored(record, *reason),
     }
 }
 
-fn sent(
-    record: &Record,
-    event: &Event,
-    transaction: Option<&TransactionId>,
-    key: Option<&AttemptKey>,
-) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) if knows(record, transaction) => {
-            ignored(record, Ignored::AttemptKnown)
-        }
-        State::Scheduled(_) | State::Error(_) => {
-            let mut after = attempt(record, event);
-            after.state = State::AchSent(transaction.cloned());
-            after.attempt_key = key.cloned();
-            applied(after, event)
-        }
-        State::AchSent(_) => Err(Rejection::AlreadySent),
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
-    }
-}
-
-fn collected_at_once(record: &Record, event: &Event, paid: &Paid) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) => {
-            let after = attempt(record, event);
-            applied(with_payment(after, event, paid), event)
-        }
-        State::AchSent(_) => Err(Rejection::AlreadySent),
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
-    }
-}
-
-fn failed(
-    record: &Record,
-    event: &Event,
-    transaction: Option<&TransactionId>,
-    failure: &Failure,
-) -> Decision {
-    let consequence = failure.code().map(|code| code.consequence());
-    if consequence == Some(Consequence::Notice) {
+/// The bank's report joins the set; the status follows from the whole set.
+fn reported(record: &Record, event: &Event, report: &Report) -> Decision {
+    if let ReportKind::Returned(failure) = &report.kind
+        && failure.consequence() == Some(Consequence::Notice)
+    {
         return ignored(record, Ignored::NotificationOfChange);
     }
-    let after = |mut after: Record| {
-        after.state = State::Error(FailedAttempt {
-            transaction_id: transaction.or(record.state.transaction_id()).cloned(),
-            failure: failure.clone(),
-        });
-        if consequence == Some(Consequence::Bar) {
-            after.bar = Some(failure.text().to_owned());
-        }
-        applied(after, event)
+    let mut after = record.clone();
+    let is_news = after.attempts.take(report, event.at, record.plan.amount);
+    // A bar stays, whatever the same attempt came to later: an older report can still bring it.
+    if let ReportKind::Returned(failure) | ReportKind::ChargedBack(failure) = &report.kind
+        && (matches!(report.kind, ReportKind::ChargedBack(_))
+            || failure.consequence() == Some(Consequence::Bar))
+    {
+        after.bar.get_or_insert_with(|| failure.text().to_owned());
+    }
+    if !is_news && after.bar == record.bar {
+        return ignored(record, Ignored::ReportKnown);
+    }
+    // Another service collected a paused record: the pause goes over to the next one, as if it had come after
+    // the debit.
+    if let Standing::Paused { months } = record.standing
+        && !was_collected(record)
+        && was_collected(&after)
+    {
+        after.standing = Standing::Open;
+        after.pause_passed_on = Some(months).filter(|_| record.next.is_none());
+    }
+    let mut transition = applied(attempted(after, event), event)?;
+    if let (ReportKind::Settled { receipt, .. }, State::Completed(_)) =
+        (&report.kind, &transition.record.state)
+    {
+        set_receipt(&mut transition.record, receipt);
+    }
+    Ok(transition)
+}
+
+/// Whether the attempts say anything about its status.
+fn was_collected(record: &Record) -> bool {
+    match record.attempts.payment(record.plan.amount) {
+        PaymentStatus::None => false,
+        PaymentStatus::Paid(..)
+        | PaymentStatus::UnderWay(_)
+        | PaymentStatus::Refunded(..)
+        | PaymentStatus::Failed(..) => true,
+    }
+}
+
+/// Records an attempt of this system before the gateway is called, or that it will be called once more.
+fn intended(record: &Record, event: &Event, number: u32) -> Decision {
+    let submit = || {
+        let mut after = record.clone();
+        after.attempts.submit(number, event.at);
+        applied(attempted(after, event), event)
     };
-    match &record.state {
-        State::AchSent(_) | State::Error(_) | State::Completed(_) if is_other(record, transaction) => {
-            ignored(record, Ignored::OldAttempt)
-        }
-        // Refused on submission: an attempt that was never in flight.
-        State::Scheduled(_) => after(attempt(record, event)),
-        // After COMPLETED it is a late return: the payment is reversed.
-        State::AchSent(_) | State::Error(_) | State::Completed(_) => after(record.clone()),
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+    match phase(record) {
+        Phase::Open if number == record.attempts.next_number() => submit(),
+        Phase::InFlight if in_doubt(record) == Some(number) => submit(),
+        Phase::Open | Phase::InFlight => Err(Rejection::AlreadySent),
+        Phase::Paused => Err(Rejection::OnPause),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
-fn settled(record: &Record, event: &Event, paid: &Paid) -> Decision {
-    match &record.state {
-        State::Scheduled(_) => Err(Rejection::NotYetSent),
-        State::AchSent(_) if is_other(record, paid.transaction_id.as_ref()) => {
-            ignored(record, Ignored::OldAttempt)
-        }
-        State::Completed(_) if is_other(record, paid.transaction_id.as_ref()) => {
-            ignored(record, Ignored::OldAttempt)
-        }
-        State::Completed(_) => ignored(record, Ignored::AlreadySettled),
-        // On an ERROR record any settlement counts, including one of an earlier attempt: the money arrived.
-        State::AchSent(_) | State::Error(_) => applied(with_payment(record.clone(), event, paid), event),
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+/// An attempt that was never submitted counts for nothing. One that the bank has reported on was submitted.
+fn withdrawn(record: &Record, event: &Event, number: u32) -> Decision {
+    let due = record.plan.amount;
+    let unknown_at_the_bank = record.attempts.numbered(number).is_some_and(|attempt| {
+        attempt.transaction_id.is_none()
+            && attempt.sent.is_none()
+            && attempt.outcome(due) == AttemptOutcome::UnderWay
+    });
+    if !unknown_at_the_bank {
+        return ignored(record, Ignored::NoLongerTrue);
     }
+    let mut after = record.clone();
+    after.attempts.withdraw(number);
+    if after.attempts.is_empty() {
+        after.initial_run_date = None;
+    }
+    applied(after, event)
 }
 
-fn refunded(record: &Record, event: &Event, transaction: Option<&TransactionId>) -> Decision {
-    match &record.state {
-        State::Scheduled(_) => Err(Rejection::NotYetSent),
-        State::AchSent(_) | State::Error(_) | State::Completed(_) if is_other(record, transaction) => {
-            ignored(record, Ignored::OldAttempt)
+/// The gateway's answer names the attempt's transaction, and may report its outcome.
+fn answered(record: &Record, event: &Event, number: u32, answer: &Answer) -> Decision {
+    let due = record.plan.amount;
+    let name = |id| AttemptName { transaction_id: id, number: Some(number) };
+    let mut after = record.clone();
+    let changed = match answer {
+        Answer::Accepted { transaction_id } => {
+            after.attempts.identify(&name(Some(transaction_id.clone())), due)
         }
-        State::AchSent(_) | State::Error(_) | State::Completed(_) => {
-            let transaction_id = transaction.or(record.state.transaction_id()).cloned();
+        Answer::Collected(paid) => {
+            set_receipt(&mut after, &paid.receipt);
+            let kind =
+                ReportKind::Settled { amount: due, currency: Currency::USD, receipt: paid.receipt.clone() };
+            let report = Report { attempt: name(paid.transaction_id.clone()), kind };
+            after.attempts.take(&report, event.at, due)
+        }
+        Answer::Refused { transaction_id, failure } => {
+            let report =
+                Report { attempt: name(transaction_id.clone()), kind: ReportKind::Returned(failure.clone()) };
+            after.attempts.take(&report, event.at, due)
+        }
+    };
+    if changed { applied(attempted(after, event), event) } else { ignored(record, Ignored::ReportKnown) }
+}
+
+fn free(record: &Record, event: &Event) -> Decision {
+    match phase(record) {
+        Phase::Open => {
+            let receipt = Receipt { account_mask: String::new(), payment_type: "NONE".to_owned() };
             let mut after = record.clone();
-            after.state = State::Refunded(Payment { transaction_id, at: Some(GoTime::trimmed(event.at)) });
-            applied(after, event)
+            set_receipt(&mut after, &receipt);
+            let kind = ReportKind::Settled { amount: Money::ZERO, currency: Currency::USD, receipt };
+            let report = Report { attempt: AttemptName::default(), kind };
+            after.attempts.take(&report, event.at, record.plan.amount);
+            applied(attempted(after, event), event)
         }
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
-    }
-}
-
-fn charged_back(
-    record: &Record,
-    event: &Event,
-    transaction: Option<&TransactionId>,
-    failure: &Failure,
-) -> Decision {
-    match &record.state {
-        State::Scheduled(_) => Err(Rejection::NotYetSent),
-        State::AchSent(_) | State::Error(_) | State::Completed(_) if is_other(record, transaction) => {
-            ignored(record, Ignored::OldAttempt)
-        }
-        State::AchSent(_) | State::Error(_) | State::Completed(_) => {
-            let transaction_id = transaction.or(record.state.transaction_id()).cloned();
-            let mut after = record.clone();
-            after.state = State::Error(FailedAttempt { transaction_id, failure: failure.clone() });
-            after.bar = Some(failure.text().to_owned());
-            applied(after, event)
-        }
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::InFlight => Err(Rejection::AlreadySent),
+        Phase::Paused => Err(Rejection::OnPause),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
 fn paused(record: &Record, event: &Event, months: u32) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) => {
+    match phase(record) {
+        Phase::Open => {
             let mut after = record.clone();
-            after.state = State::Paused(Pause { months, last: record.state.last_failure().cloned() });
+            after.standing = Standing::Paused { months };
             applied(after, event)
         }
-        State::AchSent(_) => Err(Rejection::InFlight),
-        State::Paused(_) => Err(Rejection::OnPause),
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::InFlight => Err(Rejection::InFlight),
+        Phase::Paused => Err(Rejection::OnPause),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
+/// Resumes billing. Months of the pause are never billed: past its due date the record is skipped, and the
+/// next one follows.
 fn unpaused(record: &Record, event: &Event) -> Decision {
-    match &record.state {
-        State::Paused(pause) => {
+    match phase(record) {
+        Phase::Paused if event.at < record.billing_date.at() => {
             let mut after = record.clone();
-            after.state = State::Scheduled(pause.last.clone());
+            after.standing = Standing::Open;
             tagged(after, event, UpdatedEvent::PauseResume)
         }
-        State::Scheduled(_) | State::AchSent(_) | State::Error(_) | State::Completed(_) => {
-            Err(Rejection::NotPaused(record.status()))
+        Phase::Paused => {
+            let mut transition = close(record, event, ClosedAs::PausedSkipped)?;
+            transition.record.updated_event = Some(UpdatedEvent::PauseResume);
+            Ok(transition)
         }
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::Open | Phase::InFlight | Phase::Paid => Err(Rejection::NotPaused(record.status())),
+        Phase::Ended => ended(record),
     }
 }
 
 fn pause_expired(record: &Record, event: &Event) -> Decision {
-    match &record.state {
-        State::Paused(pause) => {
-            let mut after = record.clone();
-            after.state = State::PausedSkipped(
-                pause.clone(),
-                Closed { at: Some(GoTime::trimmed(event.at)), last: None },
-            );
-            tagged(followups::with_next(after), event, UpdatedEvent::PauseSkipped)
+    match phase(record) {
+        Phase::Paused => {
+            let mut transition = close(record, event, ClosedAs::PausedSkipped)?;
+            transition.record.updated_event = Some(UpdatedEvent::PauseSkipped);
+            Ok(transition)
         }
-        State::Scheduled(_) | State::AchSent(_) | State::Error(_) | State::Completed(_) => {
-            Err(Rejection::NotPaused(record.status()))
-        }
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::Open | Phase::InFlight | Phase::Paid => Err(Rejection::NotPaused(record.status())),
+        Phase::Ended => ended(record),
     }
 }
 
-fn waived(record: &Record, event: &Event) -> Decision {
-    // Waiving one period does not end the membership: the next period's record follows, as after an
-    // attempt.
-    close(record, event, State::Waived).map(|transition| match record.initial_run_date {
-        None => Transition { record: followups::with_next(transition.record), ..transition },
-        Some(_) => transition,
-    })
-}
-
-fn cancelled(record: &Record, event: &Event) -> Decision {
-    close(record, event, State::Cancelled)
-}
-
-fn too_old(record: &Record, event: &Event) -> Decision {
-    close(record, event, State::Stale)
-}
-
-/// Closes an unpaid record: waived, cancelled or stale.
-fn close(record: &Record, event: &Event, state: fn(Closed) -> State) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) | State::Paused(_) => {
+/// Closes an unpaid record.
+fn close(record: &Record, event: &Event, closed_as: ClosedAs) -> Decision {
+    match phase(record) {
+        Phase::Open | Phase::Paused => {
             let mut after = record.clone();
-            after.state = state(Closed {
-                at: Some(GoTime::trimmed(event.at)),
-                last: record.state.last_failure().cloned(),
-            });
-            after.cancel_at = None;
+            let months = match (closed_as, &record.standing) {
+                (ClosedAs::PausedSkipped, Standing::Paused { months }) => *months,
+                (
+                    ClosedAs::PausedSkipped | ClosedAs::Waived | ClosedAs::Cancelled | ClosedAs::Stale,
+                    Standing::Open | Standing::Paused { .. } | Standing::Closed { .. },
+                ) => 0,
+            };
+            after.standing = Standing::Closed { closed_as, at: Some(GoTime::trimmed(event.at)), months };
+            after.cancel_at = after.cancel_at.filter(|_| closed_as != ClosedAs::Cancelled);
             applied(after, event)
         }
-        State::AchSent(_) => Err(Rejection::InFlight),
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::InFlight => Err(Rejection::InFlight),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
-/// The gateway's answer to an attempt of this system. It counts only while that attempt waits for it: a
-/// settlement may have arrived first, and a late answer must not be taken for that of a later attempt.
-fn answered(record: &Record, event: &Event, key: &AttemptKey, answer: &Answer) -> Decision {
-    match (&record.state, answer) {
-        (State::AchSent(_), _) if record.attempt_key.as_ref() != Some(key) => {
-            ignored(record, Ignored::OldAttempt)
-        }
-        (State::AchSent(Some(_)), Answer::Accepted { .. }) => ignored(record, Ignored::AttemptKnown),
-        (State::AchSent(None), Answer::Accepted { transaction_id }) => {
+/// Moves the due date. The period that the record bills stays the same.
+fn moved(record: &Record, event: &Event, to: Time) -> Decision {
+    match phase(record) {
+        Phase::Open | Phase::Paused | Phase::Paid | Phase::Ended => {
             let mut after = record.clone();
-            after.state = State::AchSent(Some(transaction_id.clone()));
+            after.original_due_date = Some(record.scheduled_date().clone());
+            after.billing_date = GoTime::trimmed(to);
             applied(after, event)
         }
-        (State::AchSent(_), Answer::Collected(paid)) => settled(record, event, paid),
-        (State::AchSent(_), Answer::Refused { transaction_id, failure }) => {
-            failed(record, event, transaction_id.as_ref(), failure)
-        }
-        (
-            State::Scheduled(_)
-            | State::Error(_)
-            | State::Paused(_)
-            | State::Completed(_)
-            | State::Waived(_)
-            | State::Cancelled(_)
-            | State::PausedSkipped(..)
-            | State::Refunded(_)
-            | State::Stale(_),
-            Answer::Accepted { .. } | Answer::Collected(_) | Answer::Refused { .. },
-        ) => ignored(record, Ignored::OldAttempt),
+        Phase::InFlight => Err(Rejection::InFlight),
     }
 }
 
 fn pause_ending(record: &Record, event: &Event) -> Decision {
-    match &record.state {
-        State::Paused(_) => tagged(record.clone(), event, UpdatedEvent::PausePendingResume),
-        State::Scheduled(_) | State::AchSent(_) | State::Error(_) | State::Completed(_) => {
-            Err(Rejection::NotPaused(record.status()))
-        }
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+    match phase(record) {
+        Phase::Paused => tagged(record.clone(), event, UpdatedEvent::PausePendingResume),
+        Phase::Open | Phase::InFlight | Phase::Paid => Err(Rejection::NotPaused(record.status())),
+        Phase::Ended => ended(record),
     }
 }
 
 fn due_soon(record: &Record, event: &Event) -> Decision {
-    match &record.state {
-        State::Scheduled(_) => {
+    match (phase(record), &record.state) {
+        (Phase::Open, State::Scheduled) => {
             let mut after = record.clone();
             after.due_notice = Some(record.billing_date.clone());
             applied(after, event)
         }
-        State::AchSent(_) | State::Error(_) | State::Paused(_) | State::Completed(_) => {
+        (Phase::Open | Phase::InFlight | Phase::Paused | Phase::Paid, _) => {
             ignored(record, Ignored::NothingOpen)
         }
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        (Phase::Ended, _) => ended(record),
     }
 }
 
+/// An upgrade takes effect at once, except on a presented debit: it may be presented again only for the same
+/// amount.
 fn plan_changed(record: &Record, event: &Event, plan: &Plan) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Paused(_) => {
+    match phase(record) {
+        Phase::Open | Phase::Paused if was_never_presented(record) => {
             let mut after = record.clone();
             after.plan = plan.clone();
             // The newer request replaces a pending downgrade.
             after.downgrade = None;
             applied(after, event)
         }
-        State::AchSent(_) => Err(Rejection::InFlight),
-        // A presented debit may be presented again only for the same amount.
-        State::Error(_) | State::Completed(_) => Err(Rejection::NothingOpen(record.user_id.to_string())),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::InFlight => Err(Rejection::InFlight),
+        Phase::Open | Phase::Paused | Phase::Paid => Err(Rejection::NothingOpen(record.user_id.to_string())),
+        Phase::Ended => ended(record),
     }
 }
 
 fn downgrade_requested(record: &Record, event: &Event, plan: &Plan) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Paused(_) => {
+    match phase(record) {
+        Phase::Open | Phase::Paused if was_never_presented(record) => {
             let mut after = record.clone();
             after.downgrade = Some(plan.clone());
             applied(after, event)
         }
-        State::AchSent(_) => Err(Rejection::InFlight),
-        State::Error(_) | State::Completed(_) => Err(Rejection::NothingOpen(record.user_id.to_string())),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::InFlight => Err(Rejection::InFlight),
+        Phase::Open | Phase::Paused | Phase::Paid => Err(Rejection::NothingOpen(record.user_id.to_string())),
+        Phase::Ended => ended(record),
     }
 }
 
@@ -531,121 +449,102 @@ fn cancel_requested(record: &Record, event: &Event, time: CancelTime) -> Decisio
         CancelTime::Now => Some(event.at),
         CancelTime::PeriodEnd => followups::period_end(record),
     };
+    // The earlier of two cancellations counts.
+    let end = end.into_iter().chain(record.cancel_at.as_ref().map(GoTime::at)).min();
     let at_once = end.is_none_or(|end| end <= event.at);
     let mut after = record.clone();
     after.cancel_at = end.map(GoTime::trimmed);
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) | State::Paused(_) if at_once => {
-            close(record, event, State::Cancelled)
-        }
+    match phase(record) {
+        Phase::Open | Phase::Paused if at_once => close(record, event, ClosedAs::Cancelled),
         // A debit in flight is not touched: the request stays on the record and applies if the debit
         // is returned.
-        State::Scheduled(_) | State::Error(_) | State::Paused(_) | State::AchSent(_) => applied(after, event),
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::Open | Phase::Paused | Phase::InFlight => applied(after, event),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
+/// Withdraws a cancellation, also from a record that has settled since: its next record inherits the request.
 fn cancel_retracted(record: &Record, event: &Event) -> Decision {
-    match &record.state {
-        State::Scheduled(_) | State::Error(_) | State::Paused(_) | State::AchSent(_)
-            if record.cancel_at.is_none() =>
+    match phase(record) {
+        Phase::Open | Phase::Paused | Phase::InFlight | Phase::Paid | Phase::Ended
+            if record.cancel_at.is_some() =>
         {
-            ignored(record, Ignored::NoPendingCancel)
-        }
-        State::Scheduled(_) | State::Error(_) | State::Paused(_) | State::AchSent(_) => {
             let mut after = record.clone();
             after.cancel_at = None;
             applied(after, event)
         }
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::Open | Phase::Paused | Phase::InFlight => ignored(record, Ignored::NoPendingCancel),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
 fn superseded(record: &Record, event: &Event, by: &SubscriptionId) -> Decision {
-    match &record.state {
+    let mut after = record.clone();
+    after.superseded_by = Some(by.clone());
+    match phase(record) {
         // Never attempted, so it can be closed.
-        State::Scheduled(_) | State::Paused(_) => {
-            close(record, event, State::Cancelled).map(|mut transition| {
-                transition.record.superseded_by = Some(by.clone());
-                transition
-            })
+        Phase::Open | Phase::Paused if was_never_presented(record) => {
+            close(&after, event, ClosedAs::Cancelled)
         }
         // A failed record keeps its state, and a debit in flight settles; neither is collected again.
-        State::Error(_) | State::AchSent(_) => {
-            let mut after = record.clone();
-            after.superseded_by = Some(by.clone());
-            applied(after, event)
-        }
-        State::Completed(_) => Err(Rejection::AlreadyPaid),
-        State::Waived(_)
-        | State::Cancelled(_)
-        | State::PausedSkipped(..)
-        | State::Refunded(_)
-        | State::Stale(_) => ended(record),
+        Phase::Open | Phase::Paused | Phase::InFlight => applied(after, event),
+        Phase::Paid => Err(Rejection::AlreadyPaid),
+        Phase::Ended => ended(record),
     }
 }
 
-/// Whether the event names a transaction other than the record's current one. While the current one has no
-/// id yet, earlier ones are recognised by theirs.
-fn is_other(record: &Record, transaction: Option<&TransactionId>) -> bool {
-    match (record.state.transaction_id(), transaction) {
-        (Some(current), Some(named)) => current != named,
-        (None, Some(named)) => record.earlier.contains(named),
-        (Some(_) | None, None) => false,
-    }
+/// The number of the attempt in doubt.
+fn in_doubt(record: &Record) -> Option<u32> {
+    record.attempts.in_doubt(record.plan.amount).and_then(|attempt| attempt.number)
 }
 
-/// Whether the transaction is the record's current one or an earlier one.
-fn knows(record: &Record, transaction: Option<&TransactionId>) -> bool {
-    transaction.is_some_and(|t| record.state.transaction_id() == Some(t) || record.earlier.contains(t))
+/// Whether no debit of it has failed. A presented debit may be presented again only as it was.
+fn was_never_presented(record: &Record) -> bool {
+    record.state.last_failure().is_none()
 }
 
-/// Records one more attempt: counts it, keeps the previous transaction id, and, on the first attempt, sets
-/// its date and the next period's record.
-fn attempt(record: &Record, event: &Event) -> Record {
-    let mut after = record.clone();
-    after.attempts = record.attempts.saturating_add(1);
-    after.attempt_key = None;
-    after.earlier.extend(record.state.transaction_id().cloned());
-    if after.initial_run_date.is_none() {
-        after.initial_run_date = Some(GoTime::trimmed(event.at));
-        after = followups::with_next(after);
-    }
+fn attempted(mut after: Record, event: &Event) -> Record {
+    after.initial_run_date.get_or_insert_with(|| GoTime::trimmed(event.at));
     after
 }
 
-fn with_payment(mut after: Record, event: &Event, paid: &Paid) -> Record {
-    let transaction_id = paid.transaction_id.as_ref().or(after.state.transaction_id()).cloned();
-    let before =
-        after.state.transaction_id().filter(|before| Some(*before) != transaction_id.as_ref()).cloned();
-    after.earlier.extend(before);
-    after.earlier.dedup();
-    after.state = State::Completed(Payment { transaction_id, at: Some(GoTime::trimmed(event.at)) });
-    if !paid.receipt.account_mask.is_empty() {
-        after.receipt.account_mask.clone_from(&paid.receipt.account_mask);
+/// A membership goes on after every record that was presented, paid, waived, skipped or too old.
+fn promises_next(record: &Record) -> bool {
+    match &record.standing {
+        Standing::Open => !matches!(record.state, State::Scheduled),
+        // A pause that a late settlement of an earlier attempt overtook.
+        Standing::Paused { .. } => matches!(record.state, State::Completed(_)),
+        Standing::Closed { closed_as, .. } => match closed_as {
+            ClosedAs::Waived | ClosedAs::PausedSkipped | ClosedAs::Stale => true,
+            ClosedAs::Cancelled => false,
+        },
     }
-    if !paid.receipt.payment_type.is_empty() {
-        after.receipt.payment_type.clone_from(&paid.receipt.payment_type);
+}
+
+fn set_receipt(after: &mut Record, receipt: &Receipt) {
+    if !receipt.account_mask.is_empty() {
+        after.receipt.account_mask.clone_from(&receipt.account_mask);
     }
-    after
+    if !receipt.payment_type.is_empty() {
+        after.receipt.payment_type.clone_from(&receipt.payment_type);
+    }
 }
 
 fn applied(mut after: Record, event: &Event) -> Decision {
+    after.derive_state();
+    if promises_next(&after) {
+        after = followups::with_next(after);
+    }
     after.last_run_date = Some(GoTime::nine_digits(event.at));
     // A tag describes one update and is cleared by the next.
     after.updated_event = None;
     if let Some(process) = &event.process {
         after.process = process.clone();
+    }
+    if let Some(change) = &event.begins {
+        after.pending_change = Some(change.to_string());
     }
     Ok(Transition { record: after, outcome: Outcome::Applied })
 }

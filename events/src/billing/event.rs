@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::billing::attempts::Resolution;
 use crate::billing::idempotency::IdempotencyToken;
 use crate::billing::record::{Failure, Plan, Process, Receipt};
-use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
+use crate::ids::{EventId, SubscriptionId, TransactionId};
 use crate::item::Item;
+use crate::money::{Currency, Money};
 use crate::time::Time;
 
 /// A fact about one record, with the data that its history row needs.
@@ -25,41 +27,44 @@ pub struct Event {
     pub token: IdempotencyToken,
     /// `data_` attributes for the history row.
     pub data: Item,
+    /// The first step of a change of several records carries the whole change, as on its stream: the next
+    /// reader completes it before anything else.
+    pub begins: Option<Box<str>>,
 }
 
-/// What happened. The first twelve variants are the columns of the state table.
+/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
-    /// A debit was submitted.
-    Sent {
-        /// Its transaction id.
-        transaction_id: Option<TransactionId>,
-        /// Set for an attempt of this system; the gateway is called after this event is committed.
-        key: Option<AttemptKey>,
+    /// The bank reported on an attempt. Taken in every state: arrival order does not matter.
+    Reported(Report),
+
+    /// This system is about to submit its attempt with that number, or to submit it again.
+    Intended {
+        /// The attempt's number.
+        number: u32,
     },
-    /// The processor collected immediately, without a later settlement.
-    CollectedAtOnce(Paid),
-    /// The debit failed or was returned.
-    Failed {
-        /// The debit's transaction id.
-        transaction_id: Option<TransactionId>,
-        /// Why it failed.
-        failure: Failure,
+    /// The attempt was withdrawn before it was submitted, and counts for nothing.
+    Withdrawn {
+        /// The attempt's number.
+        number: u32,
     },
-    /// The debit settled.
-    Settled(Paid),
-    /// The payment was refunded to the member.
-    Refunded {
-        /// The debit's transaction id.
-        transaction_id: Option<TransactionId>,
+    /// The gateway answered an attempt of this system.
+    Answered {
+        /// The attempt's number.
+        number: u32,
+        /// The gateway's answer.
+        answer: Answer,
     },
-    /// The member's bank reversed a settled debit.
-    ChargedBack {
-        /// The debit's transaction id.
-        transaction_id: Option<TransactionId>,
-        /// Why it was reversed.
-        failure: Failure,
+    /// The amount is zero: completed without a debit.
+    Free,
+    /// An operator decided what becomes of money that pays for nothing.
+    MoneyResolved {
+        /// The attempt that brought the money.
+        attempt: AttemptName,
+        /// The decision.
+        resolution: Resolution,
     },
+
     /// The member paused billing.
     Paused {
         /// Length in months, 1 to 12.
@@ -75,14 +80,12 @@ pub enum EventKind {
     Cancelled,
     /// The record is older than the age limit of collection.
     TooOld,
-
-    /// The gateway answered an attempt of this system.
-    Answered {
-        /// Key of the attempt.
-        key: AttemptKey,
-        /// The gateway's answer.
-        answer: Answer,
+    /// The record falls due on another date.
+    Moved {
+        /// The new due date.
+        to: Time,
     },
+
     /// The pause ends soon.
     PauseEnding,
     /// The member was reminded of the due date.
@@ -97,10 +100,57 @@ pub enum EventKind {
     CancelRetracted,
     /// A reactivation replaced this record with another.
     Superseded(SubscriptionId),
+    /// A change of several records is complete.
+    ChangeCompleted,
     /// The record was created.
     Created,
     /// Nothing changes; history records why.
     NoChange(Ignored),
+}
+
+/// What the bank said about an attempt; its time is the event's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The attempt it is about.
+    pub attempt: AttemptName,
+    /// What was reported.
+    pub kind: ReportKind,
+}
+
+/// The names by which a report knows its attempt. Without any, it is about the one under way.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttemptName {
+    /// The processor's id.
+    pub transaction_id: Option<TransactionId>,
+    /// The number, for an attempt of this system.
+    pub number: Option<u32>,
+}
+
+/// A report, in the order of rank for reports of the same time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportKind {
+    /// The debit was sent.
+    Sent,
+    /// The debit settled.
+    Settled {
+        /// How much arrived.
+        amount: Money,
+        /// In which currency.
+        currency: Currency,
+        /// Receipt data.
+        receipt: Receipt,
+    },
+    /// The debit failed or was returned.
+    Returned(Failure),
+    /// Some or all of the money went back to the member.
+    Refunded {
+        /// How much went back.
+        amount: Money,
+        /// In which currency.
+        currency: Currency,
+    },
+    /// The member's bank reversed a settled debit.
+    ChargedBack(Failure),
 }
 
 /// When a requested cancellation takes effect.
@@ -143,16 +193,14 @@ pub struct Paid {
 /// Why an event changes nothing; written to `outcome` in history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ignored {
-    /// It names a transaction before the record's current one.
-    OldAttempt,
-    /// It repeats a payment that the record already counts.
-    AlreadySettled,
-    /// It repeats an attempt that has failed since.
-    AttemptKnown,
+    /// It repeats a report, or an older one than the record knows.
+    ReportKnown,
     /// A notification of change: the payment remains valid.
     NotificationOfChange,
     /// The membership is already active.
     AlreadyActive,
+    /// Billing is paused already.
+    AlreadyPaused,
     /// No open record is affected.
     NothingOpen,
     /// No record is paused.
@@ -165,6 +213,10 @@ pub enum Ignored {
     AlreadyThere,
     /// The gateway was called, and the result is not known.
     AnswerUnknown,
+    /// The cause of the event no longer holds.
+    NoLongerTrue,
+    /// An operator requested a refund; the bank reports it when the money has gone back.
+    RefundRequested,
 }
 
 impl Ignored {
@@ -172,16 +224,17 @@ impl Ignored {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::OldAttempt => "old attempt",
-            Self::AlreadySettled => "already settled",
-            Self::AttemptKnown => "attempt already known",
+            Self::ReportKnown => "the report says nothing new",
             Self::NotificationOfChange => "notification of change",
             Self::AlreadyActive => "already active",
+            Self::AlreadyPaused => "already paused",
             Self::NothingOpen => "nothing open",
             Self::NotPaused => "not paused",
             Self::NoPendingCancel => "no cancellation pending",
             Self::OlderMembership => "membership began anew since",
             Self::AlreadyThere => "already there",
+            Self::RefundRequested => "refund requested",
+            Self::NoLongerTrue => "no longer true",
             Self::AnswerUnknown => "the gateway's answer is not known",
         }
     }
@@ -195,7 +248,7 @@ impl Event {
     #[must_use]
     pub fn internal(id: EventId, at: Time, source: &'static str, kind: EventKind) -> Self {
         let token = IdempotencyToken::new(&id, &[]);
-        Self { id, at, source: source.into(), kind, process: None, token, data: Item::new() }
+        Self { id, at, source: source.into(), kind, process: None, token, data: Item::new(), begins: None }
     }
 
     /// An event that depends on the creating worker's time and process. Two workers that create it
@@ -210,6 +263,6 @@ impl Event {
     ) -> Self {
         let token =
             IdempotencyToken::new(&id, &[&at.to_rfc3339(), process.as_ref().map_or("", Process::as_str)]);
-        Self { id, at, source: source.into(), kind, process, token, data: Item::new() }
+        Self { id, at, source: source.into(), kind, process, token, data: Item::new(), begins: None }
     }
 }

@@ -1,17 +1,20 @@
 //! Membership changes, planned over a user's billing records.
 //!
 //! A settlement concerns one record; a membership change concerns a user, and so possibly several records.
-//! [`plan`] splits it into steps, one record each, which [`crate::billing::decide`] decides. Only the last
-//! step's token is sealed: sealed means that the change is done, unsealed that it was interrupted and the
-//! remaining steps follow.
+//! [`plan`] names the next step, which [`crate::billing::decide`] decides. The step is committed only if its
+//! record is still at the version that was planned on; then everything is read and planned again, until
+//! nothing is left to do. Only the last step's token is sealed: sealed means that the change is done, unsealed
+//! that steps may remain.
 
 use chrono::TimeDelta;
 use std::borrow::Cow;
 
+use crate::billing::attempts::Attempts;
 use crate::billing::decide::Rejection;
 use crate::billing::event::{CancelTime, Event, EventKind, Ignored};
 use crate::billing::idempotency::{Applied, IdempotencyToken, Lookup, ParkedEvents};
-use crate::billing::record::{Plan, Process, Provider, Receipt, Record, State, UpdatedEvent};
+use crate::billing::record::{Plan, Process, Provider, Receipt, Record, Standing, State, UpdatedEvent};
+use crate::billing::wire::memberships::encode;
 use crate::calendar::{BillingWeek, Term, billing_period};
 use crate::ids::{EventId, SubscriptionId, UserId};
 use crate::item::Item;
@@ -78,24 +81,31 @@ pub struct NewMembership {
 /// One write of a membership change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// An event for an existing record.
-    Change(SubscriptionId, Box<Event>),
+    /// An event for an existing record, to be committed only at this version of it.
+    Change {
+        /// The record.
+        id: SubscriptionId,
+        /// Its version when the step was planned.
+        version: u64,
+        /// The event.
+        event: Box<Event>,
+    },
     /// A record to create, with its event.
     Create(Box<Record>, Box<Event>),
 }
 
-/// The planned response to a membership change.
+/// What remains to be done for a membership change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangePlan {
-    /// It was applied before.
+    /// Nothing: it was applied.
     Done,
     /// It was parked before.
     Parked,
-    /// The writes, in order.
-    Steps(Vec<Step>),
+    /// This write, then plan again.
+    Next(Step),
 }
 
-/// Plans a membership change over the user's records.
+/// Plans a membership change over all of the user's records, with their follow-ups applied.
 ///
 /// A change only affects records of memberships that had begun when it occurred: a cancellation made before
 /// a reactivation, but delivered after it, does not end the new membership. A parked change is planned
@@ -124,15 +134,12 @@ pub fn plan(
         Change::Cancel => {
             on_each(&covered, event, is_billed, |_| EventKind::CancelRequested(CancelTime::PeriodEnd))
         }
-        Change::Retract => on_each(
-            &covered,
-            event,
-            |r| is_billed(r) && r.cancel_at.is_some(),
-            |_| EventKind::CancelRetracted,
-        ),
+        Change::Retract => {
+            on_each(&covered, event, |r| r.cancel_at.is_some(), |_| EventKind::CancelRetracted)
+        }
         Change::CloseAccount => on_each(&covered, event, is_billed, |r| match r.state {
             State::AchSent(_) => EventKind::CancelRequested(CancelTime::Now),
-            State::Scheduled(_)
+            State::Scheduled
             | State::Error(_)
             | State::Paused(_)
             | State::Completed(_)
@@ -144,7 +151,7 @@ pub fn plan(
         }),
         Change::Pause { months } => {
             let scheduled = on_each(&covered, event, is_scheduled, |_| EventKind::Paused { months: *months });
-            if scheduled.is_empty() {
+            if scheduled.is_empty() && !covered.iter().any(|r| is_paused(r)) {
                 on_each(
                     &covered,
                     event,
@@ -156,24 +163,26 @@ pub fn plan(
             }
         }
         Change::Unpause => on_each(&covered, event, is_paused, |_| EventKind::Unpaused),
-        Change::Upgrade(plan) => on_each(
-            &covered,
-            event,
-            |r| is_scheduled(r) || is_paused(r),
-            |_| EventKind::PlanChanged(plan.clone()),
-        ),
-        Change::Downgrade(plan) => on_each(
-            &covered,
-            event,
-            |r| is_scheduled(r) || is_paused(r),
-            |_| EventKind::DowngradeRequested(plan.clone()),
-        ),
+        Change::Upgrade(plan) => {
+            on_each(&covered, event, takes_a_plan, |_| EventKind::PlanChanged(plan.clone()))
+        }
+        Change::Downgrade(plan) => {
+            on_each(&covered, event, takes_a_plan, |_| EventKind::DowngradeRequested(plan.clone()))
+        }
     };
-    if !steps.is_empty() {
-        return Ok(ChangePlan::Steps(sealed(steps)));
+    let has_begun = records.iter().any(|r| has_taken(r, event));
+    let is_whole = steps.len() == 1 && !has_begun;
+    if let Some(step) = steps.into_iter().next() {
+        return Ok(ChangePlan::Next(match (is_whole, has_begun) {
+            (true, _) => step,
+            (false, true) => step.unsealed(),
+            (false, false) => step.unsealed().begins(event),
+        }));
     }
-    if records.iter().any(|r| has_taken(r, event)) {
-        return Ok(ChangePlan::Done);
+    // All that it concerns have taken it; the seal keeps a redelivery from the records that follow.
+    let first = records.iter().find(|r| r.pending_change.is_some() && has_taken(r, event));
+    if let Some(record) = first.or_else(|| records.iter().find(|r| has_taken(r, event))) {
+        return Ok(ChangePlan::Next(Step::on(record, event.step(EventKind::ChangeCompleted))));
     }
     nothing_to_do(records, &covered, event)
 }
@@ -196,6 +205,7 @@ fn nothing_to_do(
         Change::Cancel | Change::CloseAccount if !began_anew => Ignored::NothingOpen,
         Change::Retract if !began_anew => Ignored::NoPendingCancel,
         Change::Unpause if !began_anew => Ignored::NotPaused,
+        Change::Pause { .. } if covered.iter().any(|r| is_paused(r)) => Ignored::AlreadyPaused,
         // Reject: these requests would silently be lost, so an operator has to look.
         Change::Pause { .. } | Change::Upgrade(_) | Change::Downgrade(_) if !began_anew => {
             return Err(Rejection::NothingOpen(event.user_id.to_string()));
@@ -208,10 +218,7 @@ fn nothing_to_do(
         | Change::Upgrade(_)
         | Change::Downgrade(_) => Ignored::OlderMembership,
     };
-    Ok(ChangePlan::Steps(vec![Step::Change(
-        newest.subscription_id.clone(),
-        Box::new(event.step(EventKind::NoChange(reason))),
-    )]))
+    Ok(ChangePlan::Next(event.note(newest, reason)))
 }
 
 /// Whether the record has taken this change.
@@ -225,11 +232,16 @@ fn is_billed(record: &Record) -> bool {
 }
 
 fn is_scheduled(record: &Record) -> bool {
-    matches!(record.state, State::Scheduled(_))
+    matches!(record.state, State::Scheduled)
 }
 
 fn is_paused(record: &Record) -> bool {
     matches!(record.state, State::Paused(_))
+}
+
+/// Whether a new plan takes effect on this record: it was never presented.
+fn takes_a_plan(record: &Record) -> bool {
+    (is_scheduled(record) || is_paused(record)) && record.state.last_failure().is_none()
 }
 
 fn on_each(
@@ -241,7 +253,7 @@ fn on_each(
     records
         .iter()
         .filter(|r| which(r) && r.superseded_by.is_none() && !has_taken(r, event))
-        .map(|r| Step::Change(r.subscription_id.clone(), Box::new(event.step(kind(r)))))
+        .map(|r| Step::on(r, event.step(kind(r))))
         .collect()
 }
 
@@ -273,6 +285,29 @@ fn begin(
     let id = first.subscription_id.clone();
     let all: Vec<&Record> = records.iter().filter(|r| r.subscription_id != id).collect();
     let mut steps = on_each(&all, event, is_billed, |_| EventKind::Superseded(id.clone()));
+    if all.len() < records.len() {
+        return steps;
+    }
+    // A reactivation falls due on its own date: a record that is not SCHEDULED makes room, except one whose
+    // debit is in flight.
+    let makes_room = |r: &Record| !is_scheduled(r) && !matches!(r.state, State::AchSent(_));
+    if let Some(old) = all
+        .iter()
+        .find(|r| r.billing_date.at() == new.billing_date && makes_room(r))
+        .filter(|_| steps.is_empty())
+    {
+        let to = free_due_date(records, &old.subscription_id, new.billing_date + TimeDelta::hours(1));
+        let moved = Event::internal(
+            format!("make-room:{}:{}", old.subscription_id, event.id).into(),
+            event.at,
+            "dues make-room",
+            EventKind::Moved { to: to.at() },
+        );
+        return vec![
+            Step::on(old, moved),
+            Step::Create(Box::new(first), Box::new(event.step(EventKind::Created))),
+        ];
+    }
     steps.push(Step::Create(Box::new(first), Box::new(event.step(EventKind::Created))));
     steps
 }
@@ -296,7 +331,9 @@ fn first_record(
         plan: new.plan.clone(),
         term: new.term,
         billing_week: new.billing_week,
-        state: State::Scheduled(None),
+        standing: Standing::Open,
+        attempts: Attempts::default(),
+        state: State::Scheduled,
         process: if tag.is_some() { Process::Reactivation } else { Process::Initial },
         updated_event: tag,
         created_date: Some(GoTime::trimmed(event.at)),
@@ -306,15 +343,15 @@ fn first_record(
         anchor: Some(GoTime::trimmed(new.billing_date)),
         member_since: Some(GoTime::trimmed(event.at)),
         provider: new.provider,
-        attempts: 0,
-        attempt_key: None,
         due_notice: None,
-        earlier: Vec::new(),
         next: None,
         cancel_at: None,
         downgrade: None,
         bar: records.iter().find_map(|r| r.bar.clone()),
         superseded_by: None,
+        pending_change: None,
+        pause_passed_on: None,
+        original_due_date: None,
         moved_to: None,
         version: 0,
         applied: Applied::default(),
@@ -334,16 +371,32 @@ pub fn free_due_date(records: &[Record], id: &SubscriptionId, wanted: Time) -> G
     date
 }
 
-fn sealed(mut steps: Vec<Step>) -> Vec<Step> {
-    let last = steps.len().saturating_sub(1);
-    for step in &mut steps[..last] {
-        let (Step::Change(_, event) | Step::Create(_, event)) = step;
-        event.token = event.token.unsealed();
+impl Step {
+    fn on(record: &Record, event: Event) -> Self {
+        Self::Change { id: record.subscription_id.clone(), version: record.version, event: Box::new(event) }
     }
-    steps
+
+    /// The first step of a change of several records carries the whole change.
+    fn begins(mut self, change: &MembershipEvent) -> Self {
+        let (Self::Change { event, .. } | Self::Create(_, event)) = &mut self;
+        // A record that only makes room is no part of the change.
+        event.begins = (event.id == change.id).then(|| encode(change).into());
+        self
+    }
+
+    fn unsealed(mut self) -> Self {
+        let (Self::Change { event, .. } | Self::Create(_, event)) = &mut self;
+        event.token = event.token.unsealed();
+        self
+    }
 }
 
 impl MembershipEvent {
+    /// Notes on a record that the change needs nothing more.
+    fn note(&self, record: &Record, reason: Ignored) -> Step {
+        Step::on(record, self.step(EventKind::NoChange(reason)))
+    }
+
     /// The event for one record.
     #[must_use]
     pub fn step(&self, kind: EventKind) -> Event {
@@ -356,6 +409,7 @@ impl MembershipEvent {
             process,
             token: self.token,
             data: Item::new(),
+            begins: None,
         }
     }
 }

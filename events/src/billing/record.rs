@@ -2,11 +2,13 @@
 
 mod codec;
 mod enums;
+mod standing;
 mod status;
 
+use crate::billing::attempts::{Attempts, PaymentStatus, UnappliedMoney};
 use crate::billing::idempotency::Applied;
 use crate::calendar::{BillingWeek, Schedule, Term, billing_period};
-use crate::collections::ach::ReturnCode;
+use crate::collections::ach::{Consequence, ReturnCode};
 use crate::ids::{AttemptKey, SubscriptionId, TransactionId, UserId};
 use crate::item::Item;
 use crate::money::Money;
@@ -14,6 +16,7 @@ use crate::time::{GoTime, Time};
 
 pub use codec::{APPLIED_OUTCOME, History, ReadError};
 pub use enums::{Process, Provider, TierName, UpdatedEvent};
+pub use standing::{ClosedAs, Standing};
 pub use status::Status;
 
 /// A billing record.
@@ -31,7 +34,11 @@ pub struct Record {
     pub term: Term,
     /// Set for Friday billing.
     pub billing_week: Option<BillingWeek>,
-    /// Current state, with the data of that state.
+    /// What the membership made of it.
+    pub standing: Standing,
+    /// The attempts to collect it.
+    pub attempts: Attempts,
+    /// The state that follows from standing and attempts; kept up to date by [`Record::derive_state`].
     pub state: State,
     /// The process that last updated the record.
     pub process: Process,
@@ -52,14 +59,8 @@ pub struct Record {
     pub member_since: Option<GoTime>,
     /// Where the user signs in.
     pub provider: Option<Provider>,
-    /// Number of debits sent.
-    pub attempts: u32,
-    /// Attempt key of the latest attempt of this system; `None` when another service made it.
-    pub attempt_key: Option<AttemptKey>,
     /// The due date for which the member was reminded.
     pub due_notice: Option<GoTime>,
-    /// Transaction ids of the attempts before the current one.
-    pub earlier: Vec<TransactionId>,
     /// The following period's record; set once this one has been attempted.
     pub next: Option<SubscriptionId>,
     /// When a requested cancellation takes effect.
@@ -70,6 +71,12 @@ pub struct Record {
     pub bar: Option<String>,
     /// The reactivation's record that replaced this one.
     pub superseded_by: Option<SubscriptionId>,
+    /// A change of several records that has begun with this one, as on its stream, until it is complete.
+    pub pending_change: Option<String>,
+    /// Length in months of a pause that goes over to the next record, because this one was collected.
+    pub pause_passed_on: Option<u32>,
+    /// The due date before the record was moved to another one.
+    pub original_due_date: Option<GoTime>,
     /// Target due date while an administrator's move is in progress.
     pub moved_to: Option<GoTime>,
     /// Number of commits; 0 for a row that only older writers wrote.
@@ -85,8 +92,8 @@ pub struct Record {
 /// A state with its own data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Waits for its first attempt (or, after a pause, for its next).
-    Scheduled(Option<FailedAttempt>),
+    /// Waits for its first attempt.
+    Scheduled,
     /// A debit is in flight.
     AchSent(Option<TransactionId>),
     /// Paid.
@@ -144,7 +151,7 @@ pub struct Pause {
 }
 
 /// Why an attempt failed: `usio_error`, kept as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure(String);
 
 impl Failure {
@@ -159,10 +166,22 @@ impl Failure {
         })
     }
 
+    /// From the text of `usio_error`.
+    #[must_use]
+    pub fn from_text(text: String) -> Self {
+        Self(text)
+    }
+
     /// The text of `usio_error`.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
+    }
+
+    /// What its return code allows next, if it has one.
+    #[must_use]
+    pub fn consequence(&self) -> Option<Consequence> {
+        self.code().map(ReturnCode::consequence)
     }
 
     /// The return code at its start, if there is one.
@@ -190,7 +209,7 @@ impl State {
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
-            Self::Scheduled(_) => Status::Scheduled,
+            Self::Scheduled => Status::Scheduled,
             Self::AchSent(_) => Status::AchSent,
             Self::Completed(_) => Status::Completed,
             Self::Error(_) => Status::Error,
@@ -208,10 +227,9 @@ impl State {
     pub fn last_failure(&self) -> Option<&FailedAttempt> {
         match self {
             Self::Error(failed) => Some(failed),
-            Self::Scheduled(last) => last.as_ref(),
             Self::Paused(pause) | Self::PausedSkipped(pause, _) => pause.last.as_ref(),
             Self::Waived(closed) | Self::Cancelled(closed) | Self::Stale(closed) => closed.last.as_ref(),
-            Self::AchSent(_) | Self::Completed(_) | Self::Refunded(_) => None,
+            Self::Scheduled | Self::AchSent(_) | Self::Completed(_) | Self::Refunded(_) => None,
         }
     }
 
@@ -221,7 +239,7 @@ impl State {
         match self {
             Self::AchSent(transaction) => transaction.as_ref(),
             Self::Completed(payment) | Self::Refunded(payment) => payment.transaction_id.as_ref(),
-            Self::Scheduled(_)
+            Self::Scheduled
             | Self::Error(_)
             | Self::Waived(_)
             | Self::Cancelled(_)
@@ -240,7 +258,7 @@ impl State {
             | Self::Cancelled(closed)
             | Self::PausedSkipped(_, closed)
             | Self::Stale(closed) => closed.at.as_ref(),
-            Self::Scheduled(_) | Self::AchSent(_) | Self::Error(_) | Self::Paused(_) => None,
+            Self::Scheduled | Self::AchSent(_) | Self::Error(_) | Self::Paused(_) => None,
         }
     }
 
@@ -249,7 +267,7 @@ impl State {
     pub fn pause_months(&self) -> u32 {
         match self {
             Self::Paused(pause) | Self::PausedSkipped(pause, _) => pause.months,
-            Self::Scheduled(_)
+            Self::Scheduled
             | Self::AchSent(_)
             | Self::Completed(_)
             | Self::Error(_)
@@ -271,24 +289,36 @@ impl Record {
     /// Whether it is still to be collected: SCHEDULED, ERROR or PAUSED. (ACHSENT is in flight.)
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Scheduled(_) | State::Error(_) | State::Paused(_))
+        matches!(self.state, State::Scheduled | State::Error(_) | State::Paused(_))
     }
 
-    /// The attempt in doubt: this system recorded it as sent, and the gateway's answer is not recorded.
+    /// The attempt in doubt: this system recorded it as submitted, and the gateway's answer is not recorded.
     #[must_use]
-    pub fn in_doubt(&self) -> Option<&AttemptKey> {
-        match &self.state {
-            State::AchSent(None) => self.attempt_key.as_ref(),
-            State::AchSent(Some(_))
-            | State::Scheduled(_)
-            | State::Completed(_)
-            | State::Error(_)
-            | State::Waived(_)
-            | State::Cancelled(_)
-            | State::Paused(_)
-            | State::PausedSkipped(..)
-            | State::Refunded(_)
-            | State::Stale(_) => None,
+    pub fn in_doubt(&self) -> Option<AttemptKey> {
+        let number = self.attempts.in_doubt(self.plan.amount)?.number?;
+        Some(AttemptKey::of(&self.subscription_id, number))
+    }
+
+    /// The key of the next attempt of this system.
+    #[must_use]
+    pub fn next_attempt_key(&self) -> AttemptKey {
+        AttemptKey::of(&self.subscription_id, self.attempts.next_number())
+    }
+
+    /// The money that arrived for this record and pays for nothing, resolved or not.
+    #[must_use]
+    pub fn unapplied_money(&self) -> Vec<UnappliedMoney> {
+        self.attempts.unapplied(self.plan.amount, matches!(self.standing, Standing::Closed { .. }))
+    }
+
+    /// How much of the payment went back to the member.
+    #[must_use]
+    pub fn refunded_amount(&self) -> Money {
+        match self.attempts.payment(self.plan.amount) {
+            PaymentStatus::Paid(attempt, _) | PaymentStatus::Refunded(attempt, _) => {
+                attempt.refunded_amount()
+            }
+            PaymentStatus::None | PaymentStatus::UnderWay(_) | PaymentStatus::Failed(..) => Money::ZERO,
         }
     }
 
@@ -304,6 +334,12 @@ impl Record {
     pub fn schedule(&self) -> Schedule {
         let anchor = self.anchor.as_ref().unwrap_or(&self.billing_date).at();
         Schedule { anchor, term: self.term, week: self.billing_week }
+    }
+
+    /// The due date that its schedule gave it: the period it bills, wherever it was moved to.
+    #[must_use]
+    pub fn scheduled_date(&self) -> &GoTime {
+        self.original_due_date.as_ref().unwrap_or(&self.billing_date)
     }
 
     /// The start of its membership, as far as known.

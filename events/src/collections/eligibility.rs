@@ -17,8 +17,9 @@ use chrono::{Days, NaiveDate, TimeDelta};
 use rust_decimal::Decimal;
 use std::fmt;
 
+use crate::billing::attempts::UnappliedMoney;
 use crate::billing::decide::resume_date;
-use crate::billing::record::{Process, Record, State, Status, UpdatedEvent};
+use crate::billing::record::{Process, Record, Standing, State, Status, UpdatedEvent};
 use crate::calendar::{Holiday, holiday, is_banking_day};
 use crate::collections::ach::{Consequence, ReturnCode};
 use crate::ids::{AttemptKey, SubscriptionId};
@@ -42,6 +43,12 @@ pub struct Rules {
     pub income_from: Money,
     /// Maximum debits caused by signals, per user and day.
     pub signals_a_day: u32,
+    /// Hours after the last submission for which a request may still wait in the gateway's queue: until then
+    /// "never seen" does not mean that there is no debit.
+    pub gateway_queue_hours: u32,
+    /// Share of a run's due records, in percent, above which it is not the records that are stale, but the
+    /// clock.
+    pub stale_percent: u32,
 }
 
 impl Default for Rules {
@@ -54,6 +61,8 @@ impl Default for Rules {
             due_notice_days: 3,
             income_from: Money::from_cents(7500),
             signals_a_day: 2,
+            gateway_queue_hours: 24,
+            stale_percent: 20,
         }
     }
 }
@@ -168,6 +177,10 @@ pub enum Reason {
     EnoughToday,
     /// The same signal was already acted on.
     SignalKnown,
+    /// Money arrived for this record that pays for nothing; an operator has to decide.
+    UnappliedMoney,
+    /// The member has cancelled: a payment that came back afterwards is not collected again.
+    MembershipEnded,
     /// Another worker was first.
     Overtaken,
 }
@@ -197,6 +210,8 @@ impl Reason {
             Self::NotCovered => "not_covered",
             Self::EnoughToday => "enough_today",
             Self::SignalKnown => "signal_known",
+            Self::UnappliedMoney => "unapplied_money",
+            Self::MembershipEnded => "membership_ended",
             Self::Overtaken => "overtaken",
         }
     }
@@ -219,6 +234,10 @@ impl fmt::Display for Reason {
             Self::NotCovered => f.write_str("the account holds less than is due"),
             Self::EnoughToday => f.write_str("signals have caused as many debits today as they may"),
             Self::SignalKnown => f.write_str("this signal has been acted on before"),
+            Self::UnappliedMoney => {
+                f.write_str("money arrived for this record that pays for nothing: see `dues money`")
+            }
+            Self::MembershipEnded => f.write_str("the member has cancelled since"),
             Self::Overtaken => f.write_str("another worker was faster"),
         }
     }
@@ -250,10 +269,8 @@ pub fn eligibility(
             | Trigger::Balance
             | Trigger::Batch
             | Trigger::Manual,
-        ) => record
-            .in_doubt()
-            .map_or(Eligibility::Skip(Reason::InFlight), |key| Eligibility::Resolve(key.clone())),
-        (State::Scheduled(_), Trigger::Initial | Trigger::Batch | Trigger::Manual)
+        ) => record.in_doubt().map_or(Eligibility::Skip(Reason::InFlight), Eligibility::Resolve),
+        (State::Scheduled, Trigger::Initial | Trigger::Batch | Trigger::Manual)
         | (
             State::Error(_),
             Trigger::Retry | Trigger::Income | Trigger::Balance | Trigger::Batch | Trigger::Manual,
@@ -268,7 +285,7 @@ pub fn eligibility(
             | Trigger::Batch
             | Trigger::Manual,
         ) => Eligibility::Skip(Reason::OnPause),
-        (State::Scheduled(_), Trigger::Retry | Trigger::Income | Trigger::Balance | Trigger::Pause)
+        (State::Scheduled, Trigger::Retry | Trigger::Income | Trigger::Balance | Trigger::Pause)
         | (State::Error(_), Trigger::Initial | Trigger::Pause)
         | (State::AchSent(_), Trigger::Pause)
         | (
@@ -293,6 +310,9 @@ fn judge_open(
     if record.superseded_by.is_some() {
         return Eligibility::Skip(Reason::Superseded);
     }
+    if let Err(reason) = membership_goes_on(record, of_user) {
+        return Eligibility::Skip(reason);
+    }
     if cancel_is_due(record, now) {
         return Eligibility::Cancel;
     }
@@ -305,7 +325,7 @@ fn judge_open(
     if record.plan.amount == Money::ZERO {
         return Eligibility::Complete;
     }
-    Eligibility::Collect(AttemptKey::of(&record.subscription_id, record.attempts.saturating_add(1)))
+    Eligibility::Collect(record.next_attempt_key())
 }
 
 fn judge_paused(rules: &Rules, record: &Record, now: Time) -> Eligibility {
@@ -334,8 +354,9 @@ fn may_debit(
         return Err(Reason::NotDue(record.billing_date.at()));
     }
     barred(record, of_user)?;
-    if record.attempts >= rules.presentments {
-        return Err(Reason::Exhausted(record.attempts));
+    has_no_unapplied_money(record)?;
+    if record.attempts.count() >= rules.presentments {
+        return Err(Reason::Exhausted(record.attempts.count()));
     }
     if record.initial_run_date.as_ref().is_some_and(|first| first.at() + days(rules.presentment_days) < now) {
         return Err(Reason::WindowPassed);
@@ -356,15 +377,49 @@ fn may_debit(
     Ok(())
 }
 
-/// Checks again whether a debit is still allowed, when an attempt turns out never to have reached the
-/// gateway.
+/// Checks once more whether a recorded attempt may be submitted, on records that were read after it was
+/// recorded: either a change sees the attempt, or this sees the change.
 pub fn may_still_debit(record: &Record, of_user: &[Record], now: Time) -> Result<(), String> {
     barred(record, of_user).map_err(|reason| reason.to_string())?;
+    has_no_unapplied_money(record).map_err(|reason| reason.to_string())?;
     if record.superseded_by.is_some() {
         return Err(Reason::Superseded.to_string());
     }
+    membership_goes_on(record, of_user).map_err(|reason| reason.to_string())?;
     if cancel_is_due(record, now) {
         return Err("the member has cancelled".to_owned());
+    }
+    if record.status() != Status::AchSent {
+        return Err(format!("the record is {} already", record.status().as_str()));
+    }
+    match record.standing {
+        Standing::Open => Ok(()),
+        Standing::Paused { .. } => Err(Reason::OnPause.to_string()),
+        Standing::Closed { closed_as, .. } => Err(format!("the record is {}", closed_as.status().as_str())),
+    }
+}
+
+/// A payment that is returned after its membership has ended is not collected again: a newer membership has
+/// begun, or the next period was cancelled.
+fn membership_goes_on(record: &Record, of_user: &[Record]) -> Result<(), Reason> {
+    if record.attempts.is_empty() {
+        return Ok(());
+    }
+    let (since, due) = (record.since(), record.billing_date.at());
+    let later = || of_user.iter().filter(|other| other.billing_date.at() > due);
+    if later().any(|other| other.since() > since && other.subscription_id != record.subscription_id) {
+        return Err(Reason::Superseded);
+    }
+    if later().any(|other| other.since() == since && other.status() == Status::Cancelled) {
+        return Err(Reason::MembershipEnded);
+    }
+    Ok(())
+}
+
+/// A record with money of its own that pays for nothing is not debited.
+fn has_no_unapplied_money(record: &Record) -> Result<(), Reason> {
+    if record.unapplied_money().iter().any(UnappliedMoney::is_open) {
+        return Err(Reason::UnappliedMoney);
     }
     Ok(())
 }
@@ -409,15 +464,15 @@ fn paid_since(of_user: &[Record], at: Time) -> bool {
 /// The return that a record ended with, and its earliest possible time.
 fn stop(record: &Record) -> Option<(ReturnCode, Time)> {
     let at = match &record.state {
-        State::Error(_) | State::Scheduled(Some(_)) => record.last_run_date.as_ref()?,
-        State::Stale(_) => record.initial_run_date.as_ref()?,
-        State::Scheduled(None)
+        State::Error(_) => record.last_run_date.as_ref()?,
+        // Neither a pause nor a waiver makes the account good.
+        State::Stale(_) | State::Waived(_) | State::Paused(_) | State::PausedSkipped(..) => {
+            record.initial_run_date.as_ref()?
+        }
+        State::Scheduled
         | State::AchSent(_)
         | State::Completed(_)
-        | State::Waived(_)
         | State::Cancelled(_)
-        | State::Paused(_)
-        | State::PausedSkipped(..)
         | State::Refunded(_) => return None,
     };
     Some((record.state.last_failure()?.failure.code()?, at.at()))

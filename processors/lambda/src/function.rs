@@ -25,6 +25,8 @@ pub enum Function {
     BatchWorker,
     /// Publishes what falls due soon.
     NotifierScheduler,
+    /// Completes interrupted commits, and lists unapplied money that is not listed.
+    Sweep,
     /// Publishes changes of the tables.
     KinesisFeeder,
     /// Ingests application events for the read models.
@@ -44,7 +46,7 @@ pub struct NoSuchFunction(pub String);
 
 impl Function {
     /// All functions.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::AchHandler,
         Self::Memberships,
         Self::StripeWebhook,
@@ -56,6 +58,7 @@ impl Function {
         Self::WebhookBalanceWorker,
         Self::BatchWorker,
         Self::NotifierScheduler,
+        Self::Sweep,
         Self::KinesisFeeder,
         Self::AppEvents,
         Self::S3Events,
@@ -78,6 +81,7 @@ impl Function {
             Self::WebhookBalanceWorker => "webhook-balance-worker",
             Self::BatchWorker => "batch-worker",
             Self::NotifierScheduler => "notifier-scheduler",
+            Self::Sweep => "sweep",
             Self::KinesisFeeder => "kinesis-feeder",
             Self::AppEvents => "app-events",
             Self::S3Events => "s3-events",

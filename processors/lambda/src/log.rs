@@ -15,7 +15,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The watched figures, with their units.
-pub const METRICS: [(&str, &str); 15] = [
+pub const METRICS: [(&str, &str); 16] = [
     ("applied", "Count"),
     ("duplicate", "Count"),
     ("ignored", "Count"),
@@ -31,6 +31,7 @@ pub const METRICS: [(&str, &str); 15] = [
     ("unauthorised", "Count"),
     ("administrative", "Count"),
     ("unreadable", "Count"),
+    ("unapplied_money", "Count"),
 ];
 
 /// Prefixes of the targets of our crates and of the binary.

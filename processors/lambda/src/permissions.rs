@@ -15,8 +15,8 @@ use dues_store::table::usage::{
     ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE,
 };
 use dues_store::table::{
-    ALL, BILLING_ACTIVITY, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY, Index, JOURNAL, LOCKS,
-    PARKED, Table,
+    ALL, BILLING_ACTIVITY, BY_MONEY_STATUS, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY,
+    Index, JOURNAL, LOCKS, PARKED, Table, UNAPPLIED_MONEY,
 };
 
 use crate::function::Function;
@@ -91,6 +91,8 @@ const COLLECTING: [Permission; 4] = [
     (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
     (Resource::GatewaySecret, &["secretsmanager:GetSecretValue"]),
 ];
+/// Every commit lists the record's unapplied money, if it has any.
+const LISTING_MONEY: Permission = (Resource::Table(&UNAPPLIED_MONEY), &[PUT]);
 const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
 /// Read models record facts in the journal, together with the rows that follow from them.
 const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
@@ -130,8 +132,11 @@ const ASKED: [Permission; 16] = [
 #[must_use]
 pub fn permissions(function: Function) -> Vec<Permission> {
     match function {
-        Function::AchHandler => with(&COMMITTING, &[(BY_ID, &[QUERY])]),
-        Function::Memberships => COMMITTING.to_vec(),
+        // Money without a record has a row that collects the bank's reports.
+        Function::AchHandler => {
+            with(&COMMITTING, &[(BY_ID, &[QUERY]), (Resource::Table(&UNAPPLIED_MONEY), &[GET, PUT])])
+        }
+        Function::Memberships => with(&COMMITTING, &[LISTING_MONEY]),
         Function::StripeWebhook => vec![
             (Resource::Inbox, &["kinesis:PutRecord"]),
             (Resource::StripeSecret, &["secretsmanager:GetSecretValue"]),
@@ -161,15 +166,23 @@ pub fn permissions(function: Function) -> Vec<Permission> {
         ],
         Function::CollectionsJob => vec![(BY_STATE, &[QUERY]), (Resource::Queue, &["sqs:SendMessage"])],
         Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => {
-            with(&COLLECTING, &[PARKING])
+            with(&COLLECTING, &[PARKING, LISTING_MONEY])
         }
-        Function::BatchWorker => with(&COLLECTING, &[PARKING, (BY_ID, &[QUERY])]),
+        Function::BatchWorker => with(&COLLECTING, &[PARKING, LISTING_MONEY, (BY_ID, &[QUERY])]),
         Function::NotifierScheduler => vec![
             (BY_STATE, &[QUERY]),
             (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
             (Resource::Table(&HISTORY), &[PUT, DELETE]),
             (Resource::Table(&LOCKS), &[GET, PUT, UPDATE]),
+            LISTING_MONEY,
             (Resource::Bus, &["events:PutEvents"]),
+        ],
+        Function::Sweep => vec![
+            (Resource::Table(&HISTORY), &[SCAN, QUERY, PUT, DELETE]),
+            (Resource::Table(&BILLING_ACTIVITY), &[QUERY, GET, PUT, DELETE]),
+            (BY_ID, &[QUERY]),
+            LISTING_MONEY,
+            (Resource::Index(&UNAPPLIED_MONEY, &BY_MONEY_STATUS), &[QUERY]),
         ],
         Function::KinesisFeeder => {
             vec![
@@ -193,7 +206,7 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Index(&USER_USAGE, &BY_RESET_DATE), &[QUERY]),
             (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
         ],
-        Function::Api => [&COLLECTING[..], &ENTITLED, &TOLD, &ASKED].concat(),
+        Function::Api => [&COLLECTING[..], &[LISTING_MONEY], &ENTITLED, &TOLD, &ASKED].concat(),
     }
 }
 
@@ -260,6 +273,7 @@ pub fn sources(function: Function) -> Vec<Source> {
         Function::AppEvents => vec![Source::Stream(app_events::STREAM)],
         Function::CollectionsJob
         | Function::NotifierScheduler
+        | Function::Sweep
         | Function::WebhookWorker
         | Function::WebhookBalanceWorker
         | Function::S3Events

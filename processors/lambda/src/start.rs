@@ -107,6 +107,9 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
                 eventbridge::notifier_scheduler(store, locks, rules, bus, tick).await.map_err(Failed::of)
             })
         }
+        Function::Sweep => handle(store()?, |store, tick| async move {
+            eventbridge::sweep(&store, tick).await.map_err(Failed::of)
+        }),
         Function::KinesisFeeder => handle(feeding(env, clients, store()?)?, |feeder, batch| async move {
             Ok(feeder::kinesis_feeder(&feeder, batch).await)
         }),

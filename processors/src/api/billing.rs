@@ -1,6 +1,7 @@
-//! A user's billing records, the history of one, commands on it, and `explain`.
+//! A user's billing records, the history of one, commands on it, `explain`, and unapplied money.
 
 mod commands;
+mod money;
 mod schema;
 
 use axum::Json;
@@ -17,6 +18,7 @@ use super::routes::Routes;
 use super::{Error, Shared};
 use crate::collections::gateway::Gateway;
 use crate::operators::explain::explain;
+pub use money::money_json;
 
 /// Declares the routes of billing records.
 pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
@@ -52,7 +54,7 @@ pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R)
             .answer::<schema::Explained>(200, "The timeline.")
             .errors(&[404, 422, 500, 503])
         });
-    commands::declare(routes)
+    money::declare(commands::declare(routes))
 }
 
 /// The row under its attribute names, without the packed list of applied events, which is internal.

@@ -12,6 +12,7 @@ use dues_events::{SubscriptionId, UserId};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::str::FromStr;
 
 use super::error::Error;
@@ -68,6 +69,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Ids {
             true => Ok(Self(ids)),
             false => Err(Error::new(404, "no_such_path", format!("there is no {}", parts.uri.path()))),
         }
+    }
+}
+
+/// Who acts, for history. The server in front adds the authenticated caller as an extension of the request;
+/// without one it is `api`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Actor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Self("api".to_owned())))
     }
 }
 

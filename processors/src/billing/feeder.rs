@@ -155,7 +155,8 @@ fn publications(change: &Change) -> Result<Option<Publications>, ReadError> {
         | TableId::UserUsage
         | TableId::ActionsLog
         | TableId::Figureforge
-        | TableId::Serenya => Ok(None),
+        | TableId::Serenya
+        | TableId::UnappliedMoney => Ok(None),
     }
 }
 

@@ -4,7 +4,7 @@
 use aws_lambda_events::event::kinesis::KinesisEvent;
 use aws_lambda_events::event::streams::KinesisEventResponse;
 use dues_events::billing::event::{Event, EventKind};
-use dues_events::billing::membership::{ChangePlan, MembershipEvent, Step, plan};
+use dues_events::billing::membership::MembershipEvent;
 use dues_events::billing::wire::memberships::decode;
 use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::wire::WireError;
@@ -52,29 +52,6 @@ impl BillingHandler for Memberships {
         user: &mut UserRecords,
         event: &MembershipEvent,
     ) -> Result<Committed, CommitError> {
-        let steps = match plan(&user.records, event, user.parked_events)? {
-            ChangePlan::Done => return Ok(Committed::Duplicate),
-            ChangePlan::Parked => return Ok(Committed::Parked),
-            ChangePlan::Steps(steps) => steps,
-        };
-        let mut answer = Committed::Duplicate;
-        for step in steps {
-            let committed = match step {
-                Step::Change(id, event) => store.apply(user, &id, &event).await?,
-                Step::Create(record, event) => store.create(user, *record, &event).await?,
-            };
-            answer = strongest(answer, committed);
-        }
-        Ok(answer)
-    }
-}
-
-/// The outcome of a change of several records: the strongest of theirs.
-fn strongest(a: Committed, b: Committed) -> Committed {
-    match (a, b) {
-        (Committed::Applied, _) | (_, Committed::Applied) => Committed::Applied,
-        (Committed::Ignored(reason), _) | (_, Committed::Ignored(reason)) => Committed::Ignored(reason),
-        (Committed::Parked, _) | (_, Committed::Parked) => Committed::Parked,
-        (Committed::Duplicate, Committed::Duplicate) => Committed::Duplicate,
+        store.change(user, event).await
     }
 }

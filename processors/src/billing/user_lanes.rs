@@ -1,10 +1,9 @@
 //! Billing streams: a lane per user, each event applied to the user's records in order.
 //!
-//! An event that arrived before the one it depends on is held: retried after every commit of its user, then
-//! redelivered, then parked. Rare branches are boxed: a batch holds a thousand lane futures at once, and
-//! each reserves space for every branch that is not boxed.
+//! Rare branches are boxed: a batch holds a thousand lane futures at once, and each reserves space for every
+//! branch that is not boxed.
 
-use dues_events::billing::decide::{Disposition, Rejection};
+use dues_events::billing::decide::Rejection;
 use dues_events::billing::event::Event;
 use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::wire::{WireError, peek_ids};
@@ -13,7 +12,7 @@ use dues_store::{CommitError, Committed, Engine, Store, StoreError};
 use std::future::Future;
 
 use crate::runtime::context::Context;
-use crate::runtime::lanes::{Batch, BatchReport, Delivery, Entry, Lane, LaneOutcomes, Outcome, lanes_by};
+use crate::runtime::lanes::{Batch, BatchReport, Delivery, Lane, LaneOutcomes, Outcome, lanes_by};
 use crate::runtime::parking::{Poison, park};
 
 /// The handler of a billing stream.
@@ -49,9 +48,6 @@ struct Message<'a, H: BillingHandler> {
     event: H::Event,
 }
 
-/// An event that arrived too early, with the rejection.
-type Held<'a, H> = (Entry<Message<'a, H>>, Rejection);
-
 /// Runs a batch through a handler.
 pub async fn process<H: BillingHandler, E: Engine>(
     context: &Context<E>,
@@ -84,7 +80,6 @@ async fn run_lane<H: BillingHandler, E: Engine>(
     user: Result<UserRecords, StoreError>,
 ) -> LaneOutcomes {
     let mut outcomes = LaneOutcomes::with_capacity(lane.entries.len());
-    let mut held: Vec<Held<'_, H>> = Vec::new();
     let mut user = match user {
         Ok(user) => UserRecords { parked_events: context.parked_events, ..user },
         Err(error) => {
@@ -100,18 +95,10 @@ async fn run_lane<H: BillingHandler, E: Engine>(
             continue;
         }
         match H::apply(&context.store, &mut user, &entry.item.event).await {
-            Ok(committed) => {
-                outcomes.settle(index, outcome(committed));
-                if !held.is_empty() {
-                    // Held events may depend on this one, even if another handler committed it first.
-                    held = Box::pin(retry_held(context, &mut user, held, &mut outcomes)).await;
-                }
+            Ok(committed) => outcomes.settle(index, outcome(committed)),
+            Err(CommitError::Rejected(rejection)) => {
+                outcomes.settle(index, Box::pin(reject(context, &mut user, &entry.item, &rejection)).await);
             }
-            Err(CommitError::Rejected(rejection)) => match rejection.disposition() {
-                Disposition::Hold => held.push((entry, rejection)),
-                Disposition::Park => outcomes
-                    .settle(index, Box::pin(reject(context, &mut user, &entry.item, &rejection)).await),
-            },
             Err(CommitError::Store(error)) if error.is_transient() => {
                 outcomes.settle_or_stop(index, Outcome::Failed(error.to_string()))
             }
@@ -120,51 +107,14 @@ async fn run_lane<H: BillingHandler, E: Engine>(
             }
         }
     }
-    if !held.is_empty() && !outcomes.is_stopped() {
-        // Another handler may have committed what held events depend on since the records were read.
-        if let Ok(now) = Box::pin(context.store.load_user(&lane.key)).await {
-            user = UserRecords { parked_events: context.parked_events, ..now };
-            held = Box::pin(retry_held(context, &mut user, held, &mut outcomes)).await;
-        }
-    }
-    for (entry, rejection) in held {
-        let waited = context.store.clock.now() - entry.item.record.arrived;
-        let outcome = if rejection.disposition() == Disposition::Hold && waited < context.hold {
-            Outcome::Failed(rejection.to_string())
-        } else {
-            Box::pin(reject(context, &mut user, &entry.item, &rejection)).await
-        };
-        outcomes.settle(entry.index, outcome);
-    }
     outcomes
-}
-
-/// Retries held events. Returns those that are still rejected.
-async fn retry_held<'a, H: BillingHandler, E: Engine>(
-    context: &Context<E>,
-    user: &mut UserRecords,
-    held: Vec<Held<'a, H>>,
-    outcomes: &mut LaneOutcomes,
-) -> Vec<Held<'a, H>> {
-    let mut still_held = Vec::new();
-    for (entry, _) in held {
-        match H::apply(&context.store, user, &entry.item.event).await {
-            Ok(committed) => outcomes.settle(entry.index, outcome(committed)),
-            // The rejection may have changed.
-            Err(CommitError::Rejected(rejection)) => still_held.push((entry, rejection)),
-            Err(CommitError::Store(error)) => {
-                outcomes.settle(entry.index, Outcome::Failed(error.to_string()))
-            }
-        }
-    }
-    still_held
 }
 
 fn outcome(committed: Committed) -> Outcome {
     match committed {
         Committed::Applied => Outcome::Applied,
         Committed::Ignored(_) => Outcome::Ignored,
-        Committed::Duplicate => Outcome::Duplicate,
+        Committed::Duplicate | Committed::Overtaken => Outcome::Duplicate,
         Committed::Parked => Outcome::Parked,
     }
 }

@@ -2,7 +2,7 @@
 
 use dues_events::billing::event::{CancelTime, Event, EventKind};
 use dues_events::collections::eligibility::{CollectionRequest, Trigger};
-use dues_events::{Record, State, SubscriptionId, UserId};
+use dues_events::{Record, Rejection, State, SubscriptionId, Time, UserId};
 use dues_store::billing::user_records::UserRecords;
 use dues_store::{CommitError, Committed, Engine};
 
@@ -31,6 +31,11 @@ pub enum Command {
     },
     /// Resume billing.
     Resume,
+    /// Move to another due date.
+    Move {
+        /// The new due date.
+        to: Time,
+    },
 }
 
 /// The reply to a command.
@@ -52,6 +57,7 @@ impl Command {
             Self::Cancel { .. } => "cancel",
             Self::Pause { .. } => "pause",
             Self::Resume => "resume",
+            Self::Move { .. } => "move",
         }
     }
 }
@@ -82,24 +88,58 @@ pub async fn command<E: Engine, G: Gateway>(
         Command::Cancel { now: false } => EventKind::CancelRequested(CancelTime::PeriodEnd),
         Command::Pause { months } => EventKind::Paused { months },
         Command::Resume => EventKind::Unpaused,
+        Command::Move { to } => EventKind::Moved { to },
     };
     // No lock: there is no external call, and the record's version guards the write.
     let request =
         CollectionRequest { only: Some(id.clone()), ..CollectionRequest::triggered_by(Trigger::Manual) };
-    let (mut records, _) = collector.load(user, &request).await?;
-    for id in affected_records(&records, id, command) {
-        let version = records.get(&id).map_or(0, |record| record.version);
-        let name = format!("{}:{id}:{version}", command.verb());
-        let event =
-            Event::internal_at(name.into(), collector.store.clock.now(), source(command), None, kind.clone());
-        match collector.store.apply(&mut records, &id, &event).await? {
-            Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked => {}
+    let begun = collector.store.clock.now();
+    let mut done: Vec<SubscriptionId> = Vec::new();
+    for _ in 0..MAX_STEPS {
+        // Planned from the records as they are now, until nothing is left to do.
+        let (mut records, _) = collector.load(user, &request).await?;
+        let next = affected_records(&records, id, command).into_iter().find(|id| !done.contains(id));
+        let Some(record) = next.and_then(|id| records.get(&id).cloned()) else {
+            let record = records.get(id).cloned();
+            let record = record.ok_or_else(|| Rejection::UnknownSubscription(id.clone()))?;
+            return Ok(CommandReply::Changed(Box::new(record)));
+        };
+        if matches!(command, Command::Move { .. }) {
+            may_move(&record)?;
+        }
+        let name = format!("{}:{}:{}", command.verb(), record.subscription_id, record.version);
+        let event = Event::internal_at(name.into(), begun, source(command), None, kind.clone());
+        match collector.store.apply_at(&mut records, &record.subscription_id, record.version, &event).await {
+            Ok(Committed::Overtaken) => {}
+            Ok(Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked) => {
+                done.push(record.subscription_id);
+            }
+            // The first record decides whether the command is possible.
+            Err(CommitError::Rejected(_)) if !done.is_empty() => {
+                done.push(record.subscription_id);
+            }
+            Err(error) => return Err(error),
         }
     }
-    let record =
-        records.get(id).cloned().ok_or_else(|| dues_events::Rejection::UnknownSubscription(id.clone()))?;
-    Ok(CommandReply::Changed(Box::new(record)))
+    Err(dues_store::StoreError::Contended(MAX_STEPS).into())
 }
+
+/// Only a record that is still to be collected can get another due date.
+fn may_move(record: &Record) -> Result<(), Rejection> {
+    match &record.state {
+        State::Scheduled | State::Error(_) | State::Paused(_) => Ok(()),
+        State::AchSent(_) => Err(Rejection::InFlight),
+        State::Completed(_) => Err(Rejection::AlreadyPaid),
+        State::Waived(_)
+        | State::Cancelled(_)
+        | State::PausedSkipped(..)
+        | State::Refunded(_)
+        | State::Stale(_) => Err(Rejection::Final(record.status())),
+    }
+}
+
+/// Maximum number of steps and lost races of one command; more indicate a fault.
+const MAX_STEPS: u32 = 200;
 
 /// The named record; for a cancellation also its successors, or billing would continue.
 fn affected_records(user: &UserRecords, id: &SubscriptionId, command: Command) -> Vec<SubscriptionId> {
@@ -133,5 +173,6 @@ fn source(command: Command) -> &'static str {
         Command::Cancel { .. } => "dues cancel",
         Command::Pause { .. } => "dues pause",
         Command::Resume => "dues resume",
+        Command::Move { .. } => "dues move",
     }
 }

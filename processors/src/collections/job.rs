@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, bank_closure, eligibility,
 };
-use dues_events::{Record, Time, UserId};
+use dues_events::{Record, Status, Time, UserId};
 use dues_store::billing::pages::StatusPage;
 use dues_store::{Cursor, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -82,18 +82,44 @@ pub enum JobError {
     /// Queueing users failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// So many records would become STALE that it is not the members.
+    #[error(
+        "{stale} of {read} records are too old to collect: that is a clock or a missing month, not members; \
+         nothing was made STALE (use --force if it is right)"
+    )]
+    MassStaleness {
+        /// Records that would become STALE.
+        stale: u64,
+        /// Records that the run read.
+        read: u64,
+    },
+}
+
+/// Below this number, records are too old one by one.
+const FEWEST_STALE: u64 = 5;
+
+/// Whether a run may make any number of records STALE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Staleness {
+    /// It stops when too many would become STALE.
+    #[default]
+    Guarded,
+    /// An operator says that it is right.
+    Forced,
 }
 
 /// Runs the job, one page at a time, and reports progress after each page. Idempotent: a user queued twice
-/// is collected once.
+/// is collected once. Users with records that are too old are queued last, once their share is known.
 pub async fn collections_job<E: Engine, Q: Queue>(
     store: &Store<E>,
     rules: &Rules,
     queue: &Q,
     process: JobRun,
+    staleness: Staleness,
     mut on_progress: impl FnMut(&Progress),
 ) -> Result<Progress, JobError> {
     let mut progress = Progress::default();
+    let mut stale: Vec<UserId> = Vec::new();
     let now = store.clock.now();
     // Pauses end on any day; debits are made when banks are open.
     if let (JobRun::Initial | JobRun::Retry, Some(closed)) = (process, bank_closure(now.date_naive())) {
@@ -105,16 +131,23 @@ pub async fn collections_job<E: Engine, Q: Queue>(
         loop {
             let page = list.page(store, now, start).await?;
             progress.read += (page.records.len() + page.unreadable.len()) as u64;
-            let mut users: BTreeSet<&UserId> = BTreeSet::new();
+            let mut users: BTreeMap<&UserId, JobRun> = BTreeMap::new();
             for record in &page.records {
-                match prescreen(rules, process, record, now) {
-                    Ok(()) => drop(users.insert(&record.user_id)),
+                let run = run_of(process, record);
+                match prescreen(rules, run, record, now) {
+                    Ok(Prescreened::Queue) => drop(users.insert(&record.user_id, run)),
+                    Ok(Prescreened::TooOld) => stale.push(record.user_id.clone()),
                     Err(reason) => progress.count_skipped(&reason),
                 }
             }
             progress.queued += users.len() as u64;
             queue
-                .send(users.into_iter().map(|user| Task { user_id: user.clone(), process }).collect())
+                .send(
+                    users
+                        .into_iter()
+                        .map(|(user, run)| Task { user_id: user.clone(), process: run })
+                        .collect(),
+                )
                 .await?;
             for unreadable in &page.unreadable {
                 tracing::error!(%unreadable, "unreadable billing record");
@@ -127,7 +160,32 @@ pub async fn collections_job<E: Engine, Q: Queue>(
             }
         }
     }
+    let too_old = stale.len() as u64;
+    if staleness == Staleness::Guarded
+        && too_old >= FEWEST_STALE
+        && too_old * 100 > progress.read * u64::from(rules.stale_percent)
+    {
+        return Err(JobError::MassStaleness { stale: too_old, read: progress.read });
+    }
+    let stale: BTreeSet<UserId> = stale.into_iter().collect();
+    progress.queued += stale.len() as u64;
+    let mut tasks = stale.into_iter().map(|user_id| Task { user_id, process }).peekable();
+    while tasks.peek().is_some() {
+        queue.send(tasks.by_ref().take(STALE_TASKS).collect()).await?;
+    }
+    on_progress(&progress);
     Ok(progress)
+}
+
+/// Users queued at once.
+const STALE_TASKS: usize = 1000;
+
+/// What the job does with a record.
+enum Prescreened {
+    /// Queue its user.
+    Queue,
+    /// Queue its user if not too many are too old.
+    TooOld,
 }
 
 /// The index pages that a run reads.
@@ -165,19 +223,28 @@ impl StatusList {
     }
 }
 
+/// The run that collects a record of this run's pages. A row that an older writer left SCHEDULED with a failed
+/// attempt is an ERROR record, but only the pages of SCHEDULED records show it.
+fn run_of(process: JobRun, record: &Record) -> JobRun {
+    match (process, record.status()) {
+        (JobRun::Initial, Status::Error) => JobRun::Retry,
+        (JobRun::Initial | JobRun::Retry | JobRun::Pause, _) => process,
+    }
+}
+
 /// Whether collecting could act on the record. The index shows one record; the worker checks the user's
 /// others.
-fn prescreen(rules: &Rules, process: JobRun, record: &Record, now: Time) -> Result<(), Reason> {
+fn prescreen(rules: &Rules, process: JobRun, record: &Record, now: Time) -> Result<Prescreened, Reason> {
     match eligibility(rules, &CollectionRequest::triggered_by(process.trigger()), record, &[], now) {
         Eligibility::Collect(_)
         | Eligibility::Complete
         | Eligibility::Resolve(_)
         | Eligibility::Cancel
-        | Eligibility::Stale
         | Eligibility::Expire
-        | Eligibility::Remind => Ok(()),
+        | Eligibility::Remind => Ok(Prescreened::Queue),
+        Eligibility::Stale => Ok(Prescreened::TooOld),
         // A later payment of another record can lift the stop.
-        Eligibility::Skip(Reason::Stopped(_)) => Ok(()),
+        Eligibility::Skip(Reason::Stopped(_)) => Ok(Prescreened::Queue),
         Eligibility::Skip(reason) => Err(reason),
     }
 }

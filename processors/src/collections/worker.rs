@@ -34,6 +34,8 @@ pub struct Tally {
     pub pause_expired: u64,
     /// Pauses that end soon.
     pub pause_ending: u64,
+    /// Attempts withdrawn because the member's records changed before the gateway was called.
+    pub withdrawn: u64,
     /// Not eligible, by reason.
     pub skipped: BTreeMap<&'static str, u64>,
     /// Collections that failed in the store.
@@ -55,6 +57,7 @@ impl Tally {
             stale,
             pause_expired,
             pause_ending,
+            withdrawn,
             skipped,
             failed,
         } = other;
@@ -69,6 +72,7 @@ impl Tally {
         self.stale += stale;
         self.pause_expired += pause_expired;
         self.pause_ending += pause_ending;
+        self.withdrawn += withdrawn;
         self.failed += failed;
         for (reason, count) in skipped {
             *self.skipped.entry(reason).or_default() += count;
@@ -100,6 +104,7 @@ impl Tally {
                 Outcome::Stale => self.stale += 1,
                 Outcome::PauseExpired => self.pause_expired += 1,
                 Outcome::PauseEnding => self.pause_ending += 1,
+                Outcome::Withdrawn(_) => self.withdrawn += 1,
                 Outcome::Skipped(reason) => *self.skipped.entry(reason.code()).or_default() += 1,
             }
         }

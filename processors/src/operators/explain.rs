@@ -140,6 +140,6 @@ impl Explanation {
 fn standing_record(record: &Record) -> Json {
     json!({
         "subscription_id": record.subscription_id.as_str(), "due": record.billing_date.text(), "status": record.status().as_str(),
-        "amount": record.plan.amount.to_string(), "tier": record.plan.tier.as_str(), "attempts": record.attempts,
+        "amount": record.plan.amount.to_string(), "tier": record.plan.tier.as_str(), "attempts": record.attempts.count(),
     })
 }

@@ -1,6 +1,7 @@
 //! Small JSON objects, read field by field, so that an error names the field.
 
 use dues_events::wire::{MAX_RECORD_BYTES, WireError};
+use dues_events::{Money, Time, time};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
@@ -92,6 +93,25 @@ impl Fields {
         number.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
             wrong(field, format!("{} is not a whole number from {least} to {most}", shown(value)))
         })
+    }
+
+    /// A required time: RFC 3339, or a day, which means midnight UTC.
+    pub(crate) fn time(&self, field: &str) -> Result<Time, WireError> {
+        let text = self.text(field)?;
+        time::parse_or_day(text).ok_or_else(|| {
+            let shown = shown(&Value::from(text));
+            wrong(field, format!("{shown} is neither an RFC 3339 time nor a day such as 2026-02-01"))
+        })
+    }
+
+    /// An optional amount in dollars and cents, as text such as `"4.99"`.
+    pub(crate) fn optional_money(&self, field: &str) -> Result<Option<Money>, WireError> {
+        let amount = |_| {
+            let text = self.text(field)?;
+            text.parse()
+                .map_err(|_| wrong(field, format!("{} is not an amount such as 4.99", shown(&text.into()))))
+        };
+        self.get(field).map(amount).transpose()
     }
 
     fn text(&self, field: &str) -> Result<&str, WireError> {

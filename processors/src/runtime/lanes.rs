@@ -261,12 +261,6 @@ impl LaneOutcomes {
         }
         self.settle(index, outcome);
     }
-
-    /// Whether the lane has stopped.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.failure.is_some()
-    }
-
     /// Whether the lane has stopped. The record then fails too, since it must not overtake the failed one.
     pub(crate) fn is_behind_failure(&mut self, index: usize) -> bool {
         let Some(why) = &self.failure else { return false };

@@ -1,8 +1,7 @@
 //! Redrive: parked records go through their handler again.
 
-use chrono::TimeDelta;
+use dues_events::ParkedEvents;
 use dues_events::collections::wire::{BALANCE, INCOME};
-use dues_events::{ParkedEvents, Rejection};
 use dues_store::parked::Parked;
 use dues_store::{Engine, Store, StoreError};
 
@@ -90,8 +89,7 @@ impl<E: Engine, G: Gateway, D: Directory, O: Outbox, B: Bus> Handlers<E, G, D, O
 
 /// Redrives a stream record, and unparks it if it is done.
 pub async fn redrive<E: Engine>(context: &Context<E>, parked: &Parked) -> Result<Outcome, StoreError> {
-    let redrive =
-        Context { hold: TimeDelta::zero(), parked_events: ParkedEvents::Redrive, ..context.clone() };
+    let redrive = Context { parked_events: ParkedEvents::Redrive, ..context.clone() };
     let record =
         Delivery { sequence: parked.sequence.clone(), arrived: parked.parked_at, data: parked.body.clone() };
     let report = process_stream(&redrive, &parked.stream, &[record]).await;
@@ -150,26 +148,6 @@ pub async fn redrive_feed<E: Engine, O: Outbox, B: Bus>(
     let Ok(change) = Change::of_parked(parked, &feeder.tables) else { return Ok(Outcome::Parked) };
     let outcome = feeder.repeat(&change).await;
     unpark_done(&feeder.store, parked, outcome).await
-}
-
-/// Redrives the records that arrived too early, until a pass releases none. Returns the released ones.
-pub async fn release_waiting<E: Engine>(
-    context: &Context<E>,
-    stream: &str,
-) -> Result<Vec<(Parked, Outcome)>, StoreError> {
-    let mut released = Vec::new();
-    loop {
-        let before = released.len();
-        for parked in context.store.parked_with(stream, Rejection::NotYetSent.code()).await? {
-            let outcome = redrive(context, &parked).await?;
-            if outcome.is_done() {
-                released.push((parked, outcome));
-            }
-        }
-        if released.len() == before {
-            return Ok(released);
-        }
-    }
 }
 
 /// Unparks a record if its outcome is done.

@@ -204,18 +204,19 @@ fn state(old: Option<&Record>, new: &Record, tiers: &TierMap) -> Result<Option<D
             Some(before),
             State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..),
         ) => (!is_ended(before)).then_some(DuesState::Ended),
+        // A row that was moved to another due date is no news.
         (None, State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..)) => {
-            Some(DuesState::Ended)
+            new.original_due_date.is_none().then_some(DuesState::Ended)
         }
-        (Some(State::Paused(_)), State::Scheduled(_)) => Some(DuesState::Open),
-        (_, State::Scheduled(_) | State::AchSent(_) | State::Error(_) | State::Waived(_)) => None,
+        (Some(State::Paused(_)), State::Scheduled) => Some(DuesState::Open),
+        (_, State::Scheduled | State::AchSent(_) | State::Error(_) | State::Waived(_)) => None,
     })
 }
 
 fn is_ended(state: &State) -> bool {
     match state {
         State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..) => true,
-        State::Scheduled(_)
+        State::Scheduled
         | State::AchSent(_)
         | State::Completed(_)
         | State::Error(_)

@@ -176,7 +176,7 @@ pub(super) fn billing(record: &Record) -> Option<(String, Fact)> {
             let returned = Returned { version: record.version, at, reason: failed.failure.text().to_owned() };
             (Status::Failed, None, Some(returned), None)
         }
-        State::Scheduled(_)
+        State::Scheduled
         | State::AchSent(_)
         | State::Waived(_)
         | State::Cancelled(_)

@@ -42,7 +42,7 @@ fn of_record(record: &Record, of_user: &[Record], rules: &Rules, now: Time) -> O
         Some(Upcoming { at, record: record.subscription_id.clone(), sentence })
     };
     match &record.state {
-        State::Scheduled(_) => match first(Trigger::Initial, INITIAL_HOUR, record, of_user, rules, now) {
+        State::Scheduled => match first(Trigger::Initial, INITIAL_HOUR, record, of_user, rules, now) {
             Ok((at, verdict)) => told(Some(at), will(record, &verdict)),
             Err(reason) => told(None, format!("It will not be collected: {reason}.")),
         },
@@ -105,11 +105,11 @@ fn first(
 
 fn will(record: &Record, verdict: &Eligibility) -> String {
     match verdict {
-        Eligibility::Collect(_) if record.attempts > 0 => {
+        Eligibility::Collect(_) if !record.attempts.is_empty() => {
             format!(
                 "${} are presented to the bank again, for the {} time.",
                 record.plan.amount,
-                nth(record.attempts + 1)
+                nth(record.attempts.count() + 1)
             )
         }
         Eligibility::Collect(_) => {

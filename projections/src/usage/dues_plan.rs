@@ -53,9 +53,9 @@ impl Dues {
     #[must_use]
     pub fn of(record: &Record) -> Option<Self> {
         let state = match &record.state {
-            State::Scheduled(_) if record.version <= 1 => return None,
+            State::Scheduled if record.version <= 1 => return None,
             State::AchSent(_) => return None,
-            State::Scheduled(_) | State::Waived(_) => DuesPlanState::Open,
+            State::Scheduled | State::Waived(_) => DuesPlanState::Open,
             State::Completed(_) => DuesPlanState::Paid,
             State::Error(_) => DuesPlanState::Failed,
             State::Refunded(_) => DuesPlanState::Refunded,

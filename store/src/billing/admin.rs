@@ -12,13 +12,16 @@
 //! carries the mark, so that no consumer of the stream takes it for a cancellation.
 
 use chrono::TimeDelta;
+use dues_events::billing::decide::decide;
 use dues_events::billing::event::Event;
+use dues_events::billing::idempotency::{IdempotencyToken, Lookup};
 use dues_events::billing::record::{APPLIED_OUTCOME, History, Record};
 use dues_events::time::GoTime;
-use dues_events::{EventId, EventKind, Item};
+use dues_events::{EventId, EventKind, Item, Time};
 
 use crate::billing::Store;
-use crate::billing::commit::unchanged;
+use crate::billing::commit::{CommitError, Committed, history_row, unchanged};
+use crate::billing::user_records::UserRecords;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
 use crate::table::{BILLING_ACTIVITY, HISTORY};
 
@@ -38,49 +41,95 @@ impl<E: Engine> Store<E> {
         record.user_id = original.user_id.clone();
         record.subscription_id = original.subscription_id.clone();
         record.version = original.version + 1;
+        if record.billing_date != original.billing_date && record.original_due_date.is_none() {
+            record.original_due_date = Some(original.scheduled_date().clone());
+        }
         record.data = Item::new();
         record.data.set_text("data_admin", who);
-        let row = self.admin_history(record, original.version, &event).await?;
-        let after = row.apply_to(Some(original));
-        if after.billing_date == original.billing_date {
-            return match self.engine.put(&BILLING_ACTIVITY, after.to_item(), unchanged(original)).await? {
-                Written::Done => Ok(Some(after)),
-                // The update did not happen, and will not be redelivered.
-                Written::Refused(_) => self.take_back(&row).await.map(|()| None),
-            };
-        }
-        let marked = Record {
-            billing_date: original.billing_date.clone(),
-            moved_to: Some(after.billing_date.clone()),
-            ..after
-        };
-        match self.engine.put(&BILLING_ACTIVITY, marked.to_item(), unchanged(original)).await? {
-            Written::Done => self.finish_move(&marked).await.map(Some),
-            Written::Refused(_) => self.take_back(&row).await.map(|()| None),
-        }
-    }
-
-    async fn admin_history(
-        &self,
-        record: Record,
-        previous_version: u64,
-        event: &Event,
-    ) -> Result<History, StoreError> {
-        let mut row = History {
+        // Two administrators who change the same version make two different events.
+        let content = record.to_item().to_json().to_string();
+        let token = IdempotencyToken::new(&event.id, &[&content, who]);
+        let row = History {
             record,
             event_id: Some(event.id.clone()),
             source: event.source.to_string(),
-            previous_version,
+            previous_version: original.version,
             outcome: APPLIED_OUTCOME.to_owned(),
-            token: Some(event.token),
+            token: Some(token),
         };
-        let mut at = event.at;
+        self.replace_row(original, row, event.at).await
+    }
+
+    /// Moves a record to another due date. Does nothing if the record has changed since it was read.
+    pub async fn move_record(
+        &self,
+        user: &mut UserRecords,
+        current: Record,
+        to: Time,
+        event: &Event,
+    ) -> Result<Committed, CommitError> {
+        if matches!(current.applied.lookup(&event.token), Lookup::Known { .. }) {
+            return Ok(Committed::Duplicate);
+        }
+        let transition = decide(&current, event)?;
+        debug_assert_eq!(transition.record.billing_date.at(), to);
+        let row = history_row(transition.record, current.version, event, APPLIED_OUTCOME.to_owned());
+        match self.replace_row(&current, *row, event.at).await? {
+            Some(record) => {
+                user.set(record);
+                Ok(Committed::Applied)
+            }
+            None => Ok(Committed::Overtaken),
+        }
+    }
+
+    /// Writes a history row and the record as it says, under the record's new key where that has changed.
+    async fn replace_row(
+        &self,
+        original: &Record,
+        row: History,
+        at: Time,
+    ) -> Result<Option<Record>, StoreError> {
+        let row = self.put_history(row, at).await?;
+        let after = row.apply_to(Some(original));
+        let primary = if after.billing_date == original.billing_date {
+            after
+        } else {
+            Record {
+                billing_date: original.billing_date.clone(),
+                moved_to: Some(after.billing_date.clone()),
+                ..after
+            }
+        };
+        match self.engine.put(&BILLING_ACTIVITY, primary.to_item(), unchanged(original)).await? {
+            Written::Done if primary.moved_to.is_some() => self.finish_move(&primary).await.map(Some),
+            Written::Done => Ok(Some(primary)),
+            // Another process committed the same event, or the update did not happen and will not be
+            // redelivered.
+            Written::Refused(_) => {
+                let now = self.list_by_user_id(&original.user_id).await?;
+                let now = now.into_iter().find(|record| record.subscription_id == original.subscription_id);
+                let is_committed =
+                    |record: &Record| row.token.is_some_and(|token| record.applied.contains(&token));
+                match now.filter(is_committed) {
+                    Some(record) => Ok(Some(record)),
+                    None => self.take_back(&row).await.map(|()| None),
+                }
+            }
+        }
+    }
+
+    /// Puts a history row under the first free key from `at` on.
+    async fn put_history(&self, mut row: History, mut at: Time) -> Result<History, StoreError> {
         loop {
             row.record.last_run_date = Some(GoTime::nine_digits(at));
-            if self.engine.put(&HISTORY, row.to_item(), Condition::NoItem).await? == Written::Done {
-                return Ok(row);
+            let item = row.to_item();
+            match self.engine.put(&HISTORY, item.clone(), Condition::NoItem).await? {
+                Written::Done => return Ok(row),
+                // A crash left this very row, before the record was changed.
+                Written::Refused(Some(there)) if *there == item => return Ok(row),
+                Written::Refused(_) => at += TimeDelta::nanoseconds(1),
             }
-            at += TimeDelta::nanoseconds(1);
         }
     }
 

@@ -13,17 +13,22 @@
 //! 4. Write the primary row if its version is still the one that was read. If the race is lost, restart at
 //!    step 1.
 //!
+//! A bank's report may be decided again after a lost race: its outcome does not depend on the order. What was
+//! planned or judged on records that have changed is not committed: [`Store::apply_at`] gives up instead, and
+//! its caller reads, plans and judges again.
+//!
 //! The compare-and-set on the primary row is the only commit; its history row is always written before it.
 //! If a process crashes between the two, redelivery or [`crate::billing::sweep`] completes the commit.
 
 use chrono::TimeDelta;
+use dues_events::billing::attempts::UnappliedMoney;
 use dues_events::billing::decide::{Followup, Outcome, Rejection, decide, followups};
-use dues_events::billing::event::{Event, Ignored};
+use dues_events::billing::event::{Event, EventKind, Ignored};
 use dues_events::billing::idempotency::{Lookup, MAX_EVENTS, ParkedEvents};
 use dues_events::billing::record::{APPLIED_OUTCOME, History, Record, State};
 use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::time::GoTime;
-use dues_events::{Value, attributes};
+use dues_events::{Time, Value, attributes};
 use std::cmp::Ordering;
 
 use crate::billing::Store;
@@ -42,6 +47,8 @@ pub enum Committed {
     Duplicate,
     /// It was parked before; nothing was written.
     Parked,
+    /// The record has changed since the event was planned; nothing was written.
+    Overtaken,
 }
 
 /// Why an event was not committed.
@@ -79,12 +86,54 @@ impl<E: Engine> Store<E> {
         {
             return Err(Rejection::ConflictingContent.into());
         }
-        let (record, committed) = self.commit(current, event, user.parked_events).await?;
+        let commit = Commit { event, parked_events: user.parked_events, at_version: None };
+        let unapplied = current.unapplied_money();
+        let (record, committed) = self.commit(current, &commit).await?;
+        self.list_changed_money(&unapplied, &record).await?;
         user.set(*record);
         if user.get(id).is_some_and(|record| owes(user, record)) {
             Box::pin(self.apply_followups(user, id)).await?;
         }
         Ok(committed)
+    }
+
+    /// Applies an event that was planned or judged on a version of a record, and only at that version. Its
+    /// follow-ups are left to the caller, who reads everything again anyway.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub async fn apply_at(
+        &self,
+        user: &mut UserRecords,
+        id: &SubscriptionId,
+        version: u64,
+        event: &Event,
+    ) -> Result<Committed, CommitError> {
+        let current = match user.get(id) {
+            Some(record) => Box::new(record.clone()),
+            None => Box::new(Box::pin(self.find(&user.user_id, id)).await?),
+        };
+        if let EventKind::Moved { to } = event.kind {
+            return Box::pin(self.move_record(user, *current, to, event)).await;
+        }
+        let commit = Commit { event, parked_events: user.parked_events, at_version: Some(version) };
+        let unapplied = current.unapplied_money();
+        let (record, committed) = self.commit(current, &commit).await?;
+        self.list_changed_money(&unapplied, &record).await?;
+        user.set(*record);
+        Ok(committed)
+    }
+
+    /// Lists the record's unapplied money. Costs nothing where there is none, which is nearly everywhere.
+    async fn list_changed_money(
+        &self,
+        before: &[UnappliedMoney],
+        record: &Record,
+    ) -> Result<(), CommitError> {
+        if before.is_empty() && record.unapplied_money().is_empty() {
+            return Ok(());
+        }
+        Ok(Box::pin(self.list_unapplied(before, record)).await?)
     }
 
     /// Creates a record, unless it exists.
@@ -99,47 +148,72 @@ impl<E: Engine> Store<E> {
         Ok(committed)
     }
 
-    /// Applies the outstanding follow-ups of all of a user's records.
-    pub async fn apply_all_followups(&self, user: &mut UserRecords) -> Result<(), CommitError> {
+    /// Completes what others have begun and applies the outstanding follow-ups of all of a user's records.
+    /// Returns how many there were.
+    pub async fn apply_all_followups(&self, user: &mut UserRecords) -> Result<u64, CommitError> {
+        let mut done = 0;
+        while user.records.iter().any(|record| record.pending_change.is_some())
+            && Box::pin(self.complete_pending_changes(user, None)).await?
+        {
+            done += 1;
+        }
+        Ok(done + self.apply_record_followups(user).await?)
+    }
+
+    /// Applies the outstanding follow-ups of each of a user's records. Returns how many there were.
+    pub(crate) async fn apply_record_followups(&self, user: &mut UserRecords) -> Result<u64, CommitError> {
         let owing: Vec<SubscriptionId> = user
             .records
             .iter()
             .filter(|record| owes(user, record))
             .map(|record| record.subscription_id.clone())
             .collect();
+        let mut done = 0;
         for id in owing {
-            self.apply_followups(user, &id).await?;
+            done += self.apply_followups(user, &id).await?;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Applies a record's follow-ups: the next period's record, or a cancellation that waited for its debit.
-    /// Costs nothing when there are none, because the user's records are in memory.
+    /// Returns how many were outstanding. Costs nothing when there are none, because the user's records are in memory.
     pub async fn apply_followups(
         &self,
         user: &mut UserRecords,
         id: &SubscriptionId,
-    ) -> Result<(), CommitError> {
-        let Some(record) = user.get(id).cloned() else { return Ok(()) };
-        for debt in followups(&record) {
-            match debt {
+    ) -> Result<u64, CommitError> {
+        let Some(record) = user.get(id).cloned() else { return Ok(0) };
+        let mut done = 0;
+        for followup in followups(&record) {
+            match followup {
                 Followup::CreateNext(mut next, event) => {
                     if !has_next(user, &record, &next.subscription_id) {
                         // A bar may be newer than the promise of the next record: it applies to the user, so
                         // every following record inherits it.
                         next.bar =
                             next.bar.or_else(|| user.records.iter().find_map(|record| record.bar.clone()));
+                        let next_id = next.subscription_id.clone();
                         self.create(user, *next, &event).await?;
+                        done += 1;
+                        // It may inherit a cancellation that is due.
+                        if user.get(&next_id).is_some_and(|next| owes(user, next)) {
+                            done += Box::pin(self.apply_followups(user, &next_id)).await?;
+                        }
                     }
                 }
                 Followup::Apply(event) => {
-                    let (record, _) =
-                        self.commit(Box::new(record.clone()), &event, ParkedEvents::Keep).await?;
+                    let commit = Commit {
+                        event: &event,
+                        parked_events: ParkedEvents::Keep,
+                        at_version: Some(record.version),
+                    };
+                    let (record, _) = self.commit(Box::new(record.clone()), &commit).await?;
+                    done += 1;
                     user.set(*record);
                 }
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Records on a billing record that it rejected an event, which was parked. History keeps the reason,
@@ -201,12 +275,14 @@ impl<E: Engine> Store<E> {
     async fn commit(
         &self,
         mut current: Box<Record>,
-        event: &Event,
-        parked_events: ParkedEvents,
+        commit: &Commit<'_>,
     ) -> Result<(Box<Record>, Committed), CommitError> {
+        let event = commit.event;
         let mut overtaken: Option<Box<History>> = None;
         for _ in 0..RACES {
             match current.applied.lookup(&event.token) {
+                // The seal of a change that this record has taken.
+                Lookup::Known { sealed: false } if is_seal(event) => {}
                 Lookup::Known { .. } => {
                     // Another handler committed the same event from a history row under another key: ours is
                     // a second record of it.
@@ -221,13 +297,19 @@ impl<E: Engine> Store<E> {
                 Lookup::ConflictingContent => {
                     return self.give_up(overtaken, Rejection::ConflictingContent).await;
                 }
-                Lookup::Parked if parked_events == ParkedEvents::Keep => {
+                Lookup::Parked if commit.parked_events == ParkedEvents::Keep => {
                     return Ok((current, Committed::Parked));
                 }
-                Lookup::Unknown | Lookup::Parked if current.applied.len() >= MAX_EVENTS => {
-                    return Err(Rejection::TooManyEvents.into());
+                Lookup::Unknown | Lookup::Parked if is_beyond_limit(&current, event) => {
+                    return self.give_up(overtaken, Rejection::TooManyEvents).await;
                 }
                 Lookup::Unknown | Lookup::Parked => {}
+            }
+            if commit.at_version.is_some_and(|version| version != current.version) {
+                if let Some(row) = overtaken {
+                    self.take_back(&row).await?;
+                }
+                return Ok((current, Committed::Overtaken));
             }
             let transition = match decide(&current, event) {
                 Ok(transition) => transition,
@@ -307,7 +389,7 @@ impl<E: Engine> Store<E> {
         mut row: Box<History>,
         event: &Event,
     ) -> Result<Option<Box<History>>, CommitError> {
-        let mut at = event.at;
+        let mut at = first_key(event, &row.record);
         let mut condition = Condition::NoItem;
         for _ in 0..RACES {
             row.record.last_run_date = Some(GoTime::nine_digits(at));
@@ -361,7 +443,10 @@ impl<E: Engine> Store<E> {
             sort: row.record.last_run_date.as_ref().map(GoTime::text),
         };
         let token = row.token.map_or(Value::Null, |token| Value::B(token.to_bytes().to_vec()));
+        // The same event may have written another record's row under the same key meanwhile.
+        let record = Value::text(row.record.subscription_id.as_str());
         let ours = Condition::All(vec![
+            Condition::Equals(attributes::SUBSCRIPTION_ID, record),
             Condition::Equals(attributes::TOKEN, token),
             Condition::Equals(attributes::PREVIOUS_VERSION, Value::number(row.previous_version)),
         ]);
@@ -394,22 +479,65 @@ impl<E: Engine> Store<E> {
     }
 }
 
+/// An event to commit, and what it was decided on.
+struct Commit<'a> {
+    event: &'a Event,
+    parked_events: ParkedEvents,
+    /// The version on which it was planned or judged; `None` where any version will do.
+    at_version: Option<u64>,
+}
+
+fn is_seal(event: &Event) -> bool {
+    event.token.sealed && event.kind == EventKind::ChangeCompleted
+}
+
+/// Whether the record has taken all the events it may. What the bank reports is always taken, and so is the
+/// answer to our own debit.
+fn is_beyond_limit(record: &Record, event: &Event) -> bool {
+    let is_money = matches!(
+        event.kind,
+        EventKind::Reported(_)
+            | EventKind::Answered { .. }
+            | EventKind::Withdrawn { .. }
+            | EventKind::MoneyResolved { .. }
+    );
+    !is_money && record.applied.len() >= MAX_EVENTS
+}
+
+/// The first key to try for an event's history row. A change of several records has a row for each, and any
+/// reader may be completing it: each record has a place of its own, so that all of them try the same key.
+fn first_key(event: &Event, record: &Record) -> Time {
+    if event.token.sealed {
+        return event.at;
+    }
+    let id = record.subscription_id.as_str().bytes();
+    let place = id.fold(0_i64, |sum, byte| (sum * 31 + i64::from(byte)) % 99_991);
+    event.at + TimeDelta::nanoseconds(1 + place)
+}
+
 /// Whether the record has an outstanding follow-up. Runs after every event, so it does not build the
 /// follow-up.
 fn owes(user: &UserRecords, record: &Record) -> bool {
-    record.next.as_ref().is_some_and(|next| !has_next(user, record, next)) || record.cancel_at.is_some()
+    record.next.as_ref().is_some_and(|next| !has_next(user, record, next))
+        || record.cancel_at.is_some()
+        || record.superseded_by.is_some()
 }
 
 /// Whether the next period has its record: the promised one, or one that another writer created for the same
 /// purpose.
 fn has_next(user: &UserRecords, record: &Record, promised: &SubscriptionId) -> bool {
     let waits =
-        |r: &Record| matches!(r.state, State::Scheduled(_) | State::Paused(_)) && r.superseded_by.is_none();
+        |r: &Record| matches!(r.state, State::Scheduled | State::Paused(_)) && r.superseded_by.is_none();
     user.get(promised).is_some()
         || user.records.iter().any(|r| waits(r) && r.billing_date.at() > record.billing_date.at())
 }
 
-fn history_row(mut record: Record, previous_version: u64, event: &Event, outcome: String) -> Box<History> {
+pub(crate) fn history_row(
+    mut record: Record,
+    previous_version: u64,
+    event: &Event,
+    outcome: String,
+) -> Box<History> {
     record.version = previous_version + 1;
     record.data = event.data.clone();
     Box::new(History {

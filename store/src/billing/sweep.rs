@@ -1,11 +1,13 @@
 //! The sweeper: completes interrupted commits when no redelivery does.
 //!
-//! It finds history rows that are ahead of their primary row and rolls them forward, finishes moves, and
+//! It finds history rows that are ahead of their primary row and rolls them forward, removes rows of events
+//! that lost their race (their events are on a stream, parked, or were planned again), finishes moves, and
 //! applies outstanding follow-ups. It uses the same compare-and-set as every writer, so it may run at any
 //! time, repeatedly, and concurrently with the handlers.
 
+use dues_events::GoTime;
 use dues_events::attributes;
-use dues_events::billing::event::OWN_SOURCE_PREFIX;
+use dues_events::billing::idempotency::IdempotencyToken;
 use dues_events::billing::record::{History, Record};
 use dues_events::ids::UserId;
 
@@ -24,11 +26,18 @@ pub struct SweepReport {
     pub rolled_forward: u64,
     /// Records that existed only in history and are now in the primary table.
     pub created: u64,
-    /// Records created as follow-ups, such as a next period's.
-    pub paid: u64,
-    /// History rows of events that lost a race and were never decided again: the event is still on its
-    /// stream or parked.
-    pub orphans: u64,
+    /// Follow-ups that were outstanding, such as a next period's record.
+    pub followups: u64,
+    /// History rows of events that lost a race, now removed: they have not happened.
+    pub removed: u64,
+}
+
+impl SweepReport {
+    /// Whether anything had to be repaired.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.rolled_forward + self.created + self.followups + self.removed == 0
+    }
 }
 
 impl<E: Engine> Store<E> {
@@ -50,19 +59,17 @@ impl<E: Engine> Store<E> {
             progress(&swept);
             match page.next {
                 Some(next) => start = Some(next),
-                None => return Ok(swept),
+                None => break,
             }
         }
+        swept.followups += self.repair_money_rows().await?;
+        Ok(swept)
     }
 
     /// Sweeps one user.
     pub async fn sweep_user(&self, user: &UserId, swept: &mut SweepReport) -> Result<(), CommitError> {
         swept.users += 1;
-        let mut records = self.load_user(user).await?;
-        // The whole partition, not only the recent records: history reaches back further.
-        for record in self.list_by_user_id(user).await? {
-            records.set(record);
-        }
+        let mut records = self.load_all(user).await?;
         for rows in self
             .history_of_user(user)
             .await?
@@ -79,30 +86,38 @@ impl<E: Engine> Store<E> {
                     None => continue,
                 },
             };
+            let mut committed: Vec<IdempotencyToken> = Vec::new();
             for row in rows {
                 let Some(token) = &row.token else { continue };
                 if current.applied.contains(token) {
+                    // Two handlers that completed the same event may each have written a row of it.
+                    if committed.contains(token) {
+                        self.take_back(row).await?;
+                        swept.removed += 1;
+                    }
+                    committed.push(*token);
                     continue;
                 }
-                if row.previous_version != current.version {
-                    swept.orphans += u64::from(!self.clear_away(row, &current).await?);
+                if !is_ahead(row, &current) {
+                    swept.removed += u64::from(self.remove_if_overtaken(row, &current).await?);
                     continue;
                 }
                 let after = row.apply_to(Some(&current));
-                match self.replace(&current, &after).await? {
-                    Written::Done => swept.rolled_forward += 1,
+                if !self.roll_forward(&current, &after).await? {
                     // Another writer is active here and will finish it.
-                    Written::Refused(_) => break,
+                    break;
                 }
+                swept.rolled_forward += 1;
                 current = after;
             }
             records.set(current);
         }
-        let before = records.records.len();
-        for id in records.records.iter().map(|r| r.subscription_id.clone()).collect::<Vec<_>>() {
-            self.apply_followups(&mut records, &id).await?;
+        swept.followups += self.apply_all_followups(&mut records).await?;
+        for record in &records.records {
+            if !record.unapplied_money().is_empty() {
+                self.list_unapplied(&[], record).await?;
+            }
         }
-        swept.paid += (records.records.len() - before) as u64;
         Ok(())
     }
 
@@ -118,27 +133,45 @@ impl<E: Engine> Store<E> {
             else {
                 continue;
             };
-            if row.previous_version != current.version {
+            if !is_ahead(row, current) {
                 let current = current.clone();
-                self.clear_away(row, &current).await?;
+                self.remove_if_overtaken(row, &current).await?;
                 continue;
             }
             let after = row.apply_to(Some(current));
-            if self.replace(current, &after).await? == Written::Done {
+            let (current, after) = (current.clone(), after);
+            if self.roll_forward(&current, &after).await? {
                 user.set(after);
             }
         }
         Ok(())
     }
 
-    /// Deletes the history row of an internal event that lost its race: no stream delivers it again. Returns
-    /// whether it did.
-    async fn clear_away(&self, row: &History, current: &Record) -> Result<bool, StoreError> {
-        let ours = row.source.starts_with(OWN_SOURCE_PREFIX) && row.previous_version < current.version;
-        if ours {
+    /// Deletes the history row of an event that lost its race: it has not happened, and a handler that still
+    /// works on it writes another row. Returns whether it did.
+    async fn remove_if_overtaken(&self, row: &History, current: &Record) -> Result<bool, StoreError> {
+        let is_overtaken = row.previous_version < current.version;
+        if is_overtaken {
             self.take_back(row).await?;
         }
-        Ok(ours)
+        Ok(is_overtaken)
+    }
+
+    /// Commits a row that is ahead of its record; a row with another due date goes by way of the mark.
+    async fn roll_forward(&self, current: &Record, after: &Record) -> Result<bool, StoreError> {
+        if after.billing_date == current.billing_date {
+            return Ok(self.replace(current, after).await? == Written::Done);
+        }
+        let marked = Record {
+            billing_date: current.billing_date.clone(),
+            moved_to: Some(after.billing_date.clone()),
+            ..after.clone()
+        };
+        let done = self.replace(current, &marked).await? == Written::Done;
+        if done {
+            self.finish_move(&marked).await?;
+        }
+        Ok(done)
     }
 
     /// Creates a record from its first history row, if its primary row was never written.
@@ -150,4 +183,11 @@ impl<E: Engine> Store<E> {
         let written = self.engine.put(&BILLING_ACTIVITY, record.to_item(), Condition::NoItem).await?;
         Ok((written == Written::Done).then_some(record))
     }
+}
+
+/// Whether a history row was decided on the record as it is, and only its commit is missing. A record without
+/// a version was written by another writer: only a row that is newer than it can be ahead of it.
+fn is_ahead(row: &History, current: &Record) -> bool {
+    let at = |record: &Record| record.last_run_date.as_ref().map(GoTime::at);
+    row.previous_version == current.version && (current.version > 0 || at(&row.record) > at(current))
 }

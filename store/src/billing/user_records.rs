@@ -4,7 +4,8 @@ use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::{ParkedEvents, Record};
 
 use crate::billing::Store;
-use crate::engine::{Engine, Order, Page, Query, StoreError};
+use crate::billing::commit::unchanged;
+use crate::engine::{Engine, Key, Order, Page, Query, StoreError};
 use crate::table::BILLING_ACTIVITY;
 
 /// How many of a user's newest records are read at once: two years of monthly dues.
@@ -58,6 +59,28 @@ impl<E: Engine> Store<E> {
         all
     }
 
+    /// Reads all of a user's records, however old: a membership change is planned over them.
+    pub async fn load_all(&self, user: &UserId) -> Result<UserRecords, StoreError> {
+        let items = self.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
+        self.user_records(user, Ok(Page { items, next: None })).await
+    }
+
+    /// A record that was created late, after others had created it and moved it to another due date, stands
+    /// in two rows: the one with fewer commits is removed.
+    async fn without_copies(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
+        let mut kept: Vec<Record> = Vec::with_capacity(records.len());
+        for record in records {
+            let Some(other) = kept.iter_mut().find(|r| r.subscription_id == record.subscription_id) else {
+                kept.push(record);
+                continue;
+            };
+            let copy = if other.version < record.version { std::mem::replace(other, record) } else { record };
+            let key = Key { partition: copy.user_id.to_string(), sort: Some(copy.billing_date.text()) };
+            self.engine.delete(&BILLING_ACTIVITY, key, unchanged(&copy)).await?;
+        }
+        Ok(kept)
+    }
+
     async fn user_records(
         &self,
         user: &UserId,
@@ -68,8 +91,10 @@ impl<E: Engine> Store<E> {
             for moving in records.iter().filter(|record| record.moved_to.is_some()) {
                 Box::pin(self.finish_move(moving)).await?;
             }
-            records = newest_first(self.engine.query(recent(user, RECENT)).await?)?;
+            let again = self.all(Query::partition(&BILLING_ACTIVITY, user.as_str())).await?;
+            records = newest_first(Page { items: again, next: None })?;
         }
+        let records = self.without_copies(records).await?;
         Ok(UserRecords { user_id: user.clone(), records, parked_events: ParkedEvents::Keep })
     }
 }

@@ -4,9 +4,10 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio::sync::mpsc::Sender;
 
 use super::{Embedded, Job, WAITING, schema};
+use crate::billing::money::MoneyStatus;
 use crate::engine::StoreError;
 use crate::parked::PARTS;
-use crate::table::PARKED;
+use crate::table::{PARKED, UNAPPLIED_MONEY};
 
 /// What a consumer of a stream has yet to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,5 +54,15 @@ impl Embedded {
         })?;
         sizes.retain(|(stream, _)| !stream.starts_with(PARTS));
         Ok(sizes)
+    }
+
+    /// How many amounts of unapplied money await a decision.
+    pub fn open_unapplied_money(&self) -> Result<u64, StoreError> {
+        // The table's only index is by status.
+        let sql = format!("SELECT count(*) FROM {} WHERE p0 = ?", schema::quoted(UNAPPLIED_MONEY.name));
+        self.read(|db| {
+            let open = params![MoneyStatus::Open.as_str()];
+            Ok(db.prepare_cached(&sql)?.query_row(open, |row| row.get(0))?)
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     BILLING_ACTIVITY, ENTITLEMENTS, GG_CORE, GROUPS, HISTORY, JOURNAL, LOCKS, PARKED, SANDBOX, Table,
-    figureforge, serenya, usage,
+    UNAPPLIED_MONEY, figureforge, serenya, usage,
 };
 
 /// One variant per table. The discriminant is the table's number in an embedded file: append, never reorder.
@@ -36,11 +36,13 @@ pub enum TableId {
     Figureforge,
     /// The serenya read model.
     Serenya,
+    /// Money that arrived and pays for nothing.
+    UnappliedMoney,
 }
 
 impl TableId {
     /// Every table, in the order of the discriminants.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::BillingActivity,
         Self::History,
         Self::Locks,
@@ -55,6 +57,7 @@ impl TableId {
         Self::ActionsLog,
         Self::Figureforge,
         Self::Serenya,
+        Self::UnappliedMoney,
     ];
 
     /// Keys, indexes, stream and TTL of the table.
@@ -75,6 +78,7 @@ impl TableId {
             Self::ActionsLog => &usage::ACTIONS_LOG,
             Self::Figureforge => &figureforge::FIGUREFORGE,
             Self::Serenya => &serenya::SERENYA,
+            Self::UnappliedMoney => &UNAPPLIED_MONEY,
         }
     }
 

@@ -94,7 +94,8 @@ pub fn model_condition(table: &Table) -> Option<&'static str> {
         | TableId::Groups
         | TableId::GgCore
         | TableId::Entitlements
-        | TableId::Journal => None,
+        | TableId::Journal
+        | TableId::UnappliedMoney => None,
     }
 }
 

@@ -75,7 +75,7 @@ impl Fault {
     }
 }
 
-/// How the service answers debits.
+/// How the service answers debits. It makes every refund, unless it refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Accepted: the debit is in progress.
@@ -94,8 +94,10 @@ pub struct Entry {
     pub request: Value,
     /// The response to every request with this key.
     pub answer: Value,
-    /// Whether money moves.
+    /// Whether it is a debit and money moves.
     pub is_debit: bool,
+    /// Whether it is a refund and money moves.
+    pub is_refund: bool,
 }
 
 /// A recorded request.
@@ -172,6 +174,11 @@ impl Payments {
     /// The debits by key.
     pub fn debits(&self) -> BTreeMap<String, Entry> {
         self.ledger().into_iter().filter(|(_, entry)| entry.is_debit).collect()
+    }
+
+    /// The refunds by key.
+    pub fn refunds(&self) -> BTreeMap<String, Entry> {
+        self.ledger().into_iter().filter(|(_, entry)| entry.is_refund).collect()
     }
 
     /// Every request so far.
@@ -260,6 +267,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
         Fault::NoConfirmation => {
             let (status, mut body) = perform();
             body["confirmation_id"] = Value::Null;
+            body["refund_id"] = Value::Null;
             answer(&mut stream, (status, body)).await;
         }
     }
@@ -283,21 +291,37 @@ fn perform(state: &mut State, request: &Seen) -> (u16, Value) {
     let key = request.headers["idempotency-key"].clone();
     let number = state.ledger.len() + 1;
     let policy = state.policy;
+    let is_refund = request.path.ends_with("/refunds");
+    let moves_money = policy != Policy::Refuse;
     let entry = state.ledger.entry(key).or_insert_with(|| Entry {
         request: body.clone(),
-        answer: match policy {
-            Policy::Accept => json!({"status": "accepted", "confirmation_id": format!("c-{number}")}),
-            Policy::Collect => {
-                json!({"status": "collected", "confirmation_id": format!("c-{number}"), "account_mask": "6789", "payment_type": "ACH"})
-            }
-            Policy::Refuse => {
-                json!({"status": "refused", "return_code": "R01", "message": "Insufficient funds", "confirmation_id": null})
-            }
-        },
-        is_debit: policy != Policy::Refuse,
+        answer: if is_refund { refund_answer(policy, number) } else { debit_answer(policy, number) },
+        is_debit: moves_money && !is_refund,
+        is_refund: moves_money && is_refund,
     });
-    assert_eq!(entry.request, body, "one key stands for one debit");
-    (if entry.is_debit { 201 } else { 402 }, entry.answer.clone())
+    assert_eq!(entry.request, body, "one key stands for one debit or refund");
+    (if entry.is_debit || entry.is_refund { 201 } else { 402 }, entry.answer.clone())
+}
+
+fn debit_answer(policy: Policy, number: usize) -> Value {
+    match policy {
+        Policy::Accept => json!({"status": "accepted", "confirmation_id": format!("c-{number}")}),
+        Policy::Collect => {
+            json!({"status": "collected", "confirmation_id": format!("c-{number}"), "account_mask": "6789", "payment_type": "ACH"})
+        }
+        Policy::Refuse => {
+            json!({"status": "refused", "return_code": "R01", "message": "Insufficient funds", "confirmation_id": null})
+        }
+    }
+}
+
+fn refund_answer(policy: Policy, number: usize) -> Value {
+    match policy {
+        Policy::Accept | Policy::Collect => {
+            json!({"status": "refunded", "refund_id": format!("r-{number}")})
+        }
+        Policy::Refuse => json!({"status": "refused", "message": "Refunded before"}),
+    }
 }
 
 async fn answer(stream: &mut TcpStream, (status, body): (u16, Value)) {

@@ -5,13 +5,15 @@
 mod openapi;
 mod records;
 
-use dues_events::billing::event::Answer;
-use dues_events::{AttemptKey, Item, Record, UserId};
+use dues_events::billing::event::{Answer, AttemptName, Report, ReportKind};
+use dues_events::billing::record::Receipt;
+use dues_events::money::Currency;
+use dues_events::{AttemptKey, Item, Record, RefundKey, UserId};
 use dues_processors::api::{Api, router};
 use dues_processors::aws::triggers::http_api::{HttpApiRequest, HttpApiResponse, http_api};
 use dues_processors::collections::Collector;
 use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
-use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown};
+use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown, Refund, RefundAnswer};
 use dues_store::embedded::Embedded;
 use dues_store::table::BILLING_ACTIVITY;
 use dues_store::{Acquired, Condition, Engine, Locks};
@@ -130,6 +132,14 @@ impl Gateway for Silent {
     async fn lookup(&self, _: &AttemptKey) -> Result<Option<Answer>, OutcomeUnknown> {
         Err(OutcomeUnknown("still no answer".to_owned()))
     }
+
+    async fn refund(&self, _: &Refund, _: &RefundKey) -> Result<RefundAnswer, OutcomeUnknown> {
+        Err(OutcomeUnknown("no answer within 10 s".to_owned()))
+    }
+
+    async fn lookup_refund(&self, _: &RefundKey) -> Result<Option<RefundAnswer>, OutcomeUnknown> {
+        Err(OutcomeUnknown("still no answer".to_owned()))
+    }
 }
 
 #[tokio::test]
@@ -185,8 +195,9 @@ async fn records_are_waived_cancelled_paused_and_resumed() {
     assert_eq!(told(&response), (200, "paused", "PAUSED"));
     assert_eq!(response.body["pause_duration_months"], json!(12));
     assert_eq!(error(&paused.ask("pay", "").await), (409, "on_pause"));
-    assert_eq!(told(&paused.ask("resume", "{}").await), (200, "resumed", "SCHEDULED"));
-    assert_eq!(told(&paused.ask("cancel", r#"{"now": true}"#).await), (200, "cancelled", "CANCELLED"));
+    // Its due date has passed: the period of the pause is not billed, and the next record follows.
+    assert_eq!(told(&paused.ask("resume", "{}").await), (200, "resumed", "PAUSED_SKIPPED"));
+    assert_eq!(paused.ask("cancel", r#"{"now": true}"#).await.status, 200);
     assert_eq!(error(&paused.ask("pay", "").await), (409, "final"));
 
     let later = office_with("u-1", "6789", monthly("2026-03-31")).await;
@@ -262,12 +273,12 @@ async fn what_is_wrong_with_a_body_is_named() {
 async fn unknown_paths_users_and_records_are_not_found() {
     let office = office("u-1", "6789").await;
     let id = &office.record.subscription_id;
-    for path in ["/", "/u-1", "/u-1/subscription", "/u-1/subscriptions/x/refund"] {
+    for path in ["/", "/u-1", "/u-1/subscription", "/u-1/subscriptions/x/forgive"] {
         assert_eq!(error(&office.send("POST", path, "").await), (404, "no_such_path"), "{path}");
     }
     let joins = membership("m-2", "ACTIVATE", "u-2", "2026-01-05T00:00:00Z", monthly("2026-01-31"));
     deliver(&context(office.engine.clone()), &[joins], 1).await;
-    for verb in ["pay", "waive", "cancel", "resume"] {
+    for verb in ["pay", "waive", "cancel", "resume", "refund"] {
         for path in [
             format!("/u-1/subscriptions/none/{verb}"),
             format!("/nobody/subscriptions/{id}/{verb}"),
@@ -369,4 +380,35 @@ async fn api_gateway_events_are_answered_in_its_shape() {
     let mut minimal = event("$default", "POST", &encoded, Value::Null, false);
     minimal.as_object_mut().unwrap().retain(|field, _| field == "rawPath" || field == "requestContext");
     assert_eq!(through_api_gateway(&office, minimal).await.status_code, 200);
+}
+
+#[tokio::test]
+async fn decisions_name_the_caller_that_api_gateway_authenticated() {
+    let office = office("u-1", "6789").await;
+    let arn = "arn:aws:iam::000000000000:user/grace";
+    for (transaction, authorizer, actor) in [
+        ("c-1", json!({"jwt": {"claims": {"sub": "ada", "scope": ["a"]}, "scopes": null}}), "ada"),
+        ("c-2", json!({"iam": {"userArn": arn, "userId": "AIDA"}}), arn),
+        ("c-3", Value::Null, "api"),
+        ("c-4", json!({"jwt": {"claims": null}}), "api"),
+    ] {
+        let settled = ReportKind::Settled {
+            amount: "5.00".parse().unwrap(),
+            currency: Currency::USD,
+            receipt: Receipt::default(),
+        };
+        let attempt = AttemptName { transaction_id: Some(transaction.into()), number: None };
+        let report = Report { attempt, kind: settled };
+        let store = &office.api.collector.store;
+        let (user, record) = ("u-9".into(), "of/another".into());
+        assert!(store.list_money_without_record(&user, &record, &report, store.clock.now()).await.unwrap());
+        // API Gateway decodes the path: the id spans two segments.
+        let path = format!("/money/of/another:{transaction}/dismiss");
+        let mut request = event("$default", "POST", &path, json!(r#"{"reason": "a test"}"#), false);
+        request["requestContext"]["authorizer"] = authorizer;
+        let response = through_api_gateway(&office, request).await;
+        assert_eq!(response.status_code, 200, "{response:?}");
+        let row: Value = serde_json::from_str(&response.body).unwrap();
+        assert_eq!((&row["actor"], &row["status"]), (&json!(actor), &json!("DISMISSED")), "{row}");
+    }
 }

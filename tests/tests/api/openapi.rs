@@ -63,7 +63,7 @@ async fn every_path_that_is_described_is_answered_and_every_other_is_not() {
         }
     }
     for end in
-        ["", "/", "subscription", "subscriptions/s-1/refund", "credits/grant", "profile", "explain/why"]
+        ["", "/", "subscription", "subscriptions/s-1/forgive", "credits/grant", "profile", "explain/why"]
     {
         assert_eq!(
             error(&office.send("GET", &format!("/u-1/{end}"), "").await),

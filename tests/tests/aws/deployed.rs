@@ -256,7 +256,7 @@ async fn signals_and_schedules(stack: &Stack, heard: &Heard) {
         let again = stack
             .record("ben", |record| record.status() == Status::AchSent && record.in_doubt().is_none())
             .await;
-        assert_eq!((again.attempts, &again.subscription_id), (2, &due.subscription_id));
+        assert_eq!((again.attempts.count(), &again.subscription_id), (2, &due.subscription_id));
     }
 
     joins(stack, "cem", now + TimeDelta::days(2)).await;
@@ -343,6 +343,8 @@ async fn applications_tell(stack: &Stack) {
         "the table of the environment has the job"
     );
     assert_eq!(stack.invoke("UsageResetFunction", &json!({})).await["rows"], 0);
+    let swept = stack.invoke("SweepFunction", &json!({})).await;
+    assert!(swept["users"].as_u64().is_some_and(|users| users > 0), "{swept}");
 }
 
 /// Subscribes a queue to all messages of the bus.

@@ -107,7 +107,7 @@ async fn one_users_failing_store_fails_that_users_messages_only() {
     assert_eq!(failed(&collections_worker(&collector(&engine), event).await), Vec::<String>::new());
     assert_eq!(status(&engine, "u-1").await, Status::AchSent);
     assert_eq!(
-        records(&engine, "u-1").await.iter().map(|record| record.attempts).collect::<Vec<_>>(),
+        records(&engine, "u-1").await.iter().map(|record| record.attempts.count()).collect::<Vec<_>>(),
         [1, 1, 0],
         "both that were due, once each"
     );

@@ -2,20 +2,17 @@
 
 use aws_lambda_events::event::kinesis::KinesisEvent;
 use aws_lambda_events::event::streams::KinesisEventResponse;
-use chrono::TimeDelta;
 use dues_events::Status;
+use dues_processors::Outcome;
 use dues_processors::billing::ach_handler::ach_handler;
 use dues_processors::billing::memberships::memberships;
-use dues_processors::runtime::redrive::{redrive, release_waiting};
-use dues_processors::{Context, Outcome};
-use dues_store::Store;
+use dues_processors::runtime::redrive::redrive;
 use dues_tests::aws::function_recorder::kinesis_batch;
-use dues_tests::clock::TestClock;
 use dues_tests::engines::dynoxide;
 use dues_tests::engines::dynoxide::{CallInfo, Fault};
 use dues_tests::engines::faulty::Faulty;
 use dues_tests::engines::memory::Memory;
-use dues_tests::fixtures::company::{Sent, context, deliver, dump, membership, monthly, payment, records, t};
+use dues_tests::fixtures::company::{Sent, context, deliver, dump, membership, monthly, payment, records};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -95,105 +92,111 @@ async fn the_answer_names_the_first_record_that_failed_and_redelivery_heals() {
     }
 }
 
+/// There is no "not yet": another shard was faster, or another service submitted the debit.
 #[tokio::test]
-async fn a_settlement_before_its_submission_is_held_then_parked_and_then_let_through() {
+async fn a_settlement_before_its_submission_makes_the_transaction_known() {
     let engine = Memory::default();
     let record = member(&engine, "u").await;
+    let context = context(engine.clone());
     let settled = bodies(&[payment("b", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]);
-    // The batch arrived on 1 March 2026, half a second after midnight.
-    let at = |time: &str| Context {
-        hold: TimeDelta::minutes(5),
-        ..Context::new(Store::new(engine.clone(), TestClock::frozen(t(time)).shared()))
-    };
-    let young = at("2026-03-01T00:05:00Z");
-    assert_eq!(failed(&ach_handler(&young, batch(&settled)).await), ["49590000"], "held: delivered again");
-    assert_eq!(young.store.parked().await.unwrap(), []);
-    let old = at("2026-03-01T00:05:01Z");
-    assert_eq!(failed(&ach_handler(&old, batch(&settled)).await), Vec::<String>::new());
-    let parked = old.store.parked().await.unwrap();
-    assert_eq!(
-        (parked.len(), parked[0].code.as_str(), parked[0].event_id.as_deref()),
-        (1, "not_yet", Some("b"))
-    );
-    assert_eq!(redrive(&old, &parked[0]).await.unwrap(), Outcome::Parked, "still too early");
+    assert_eq!(failed(&ach_handler(&context, batch(&settled)).await), Vec::<String>::new());
+    let paid = records(&engine, "u").await.remove(0);
+    assert_eq!((paid.status(), paid.state.transaction_id()), (Status::Completed, Some(&"c-1".into())));
 
     let submitted = bodies(&[payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")]);
-    ach_handler(&old, batch(&submitted)).await;
-    // A redelivery by the stream leaves it parked: only a redrive decides it anew.
-    ach_handler(&old, batch(&settled)).await;
-    assert_eq!(records(&engine, "u").await[0].status(), Status::AchSent);
-    let released = release_waiting(&old, "site-payments").await.unwrap();
-    assert_eq!(released.iter().map(|(_, outcome)| outcome.clone()).collect::<Vec<_>>(), [Outcome::Applied]);
-    assert_eq!(
-        (records(&engine, "u").await[0].status(), old.store.parked().await.unwrap().len()),
-        (Status::Completed, 0)
-    );
-    let history = old.store.history_by_id(&record.subscription_id).await.unwrap();
+    ach_handler(&context, batch(&submitted)).await;
+    ach_handler(&context, batch(&settled)).await;
+    let paid = records(&engine, "u").await.remove(0);
+    assert_eq!((paid.status(), paid.attempts.count()), (Status::Completed, 1));
+    assert_eq!(context.store.parked().await.unwrap(), [], "nothing waits");
+    let history = context.store.history_by_id(&record.subscription_id).await.unwrap();
     let outcomes: Vec<_> = history.iter().map(|row| row.outcome.as_str()).collect();
+    assert_eq!(outcomes, ["applied", "applied", "applied"], "created, sent and settled, each once");
+}
+
+/// A second submission while the first is under way is another attempt: the bank has it, so it is known.
+#[tokio::test]
+async fn a_second_debit_of_another_service_is_known_and_keeps_the_record_in_flight() {
+    let engine = Memory::default();
+    let record = member(&engine, "u").await;
+    let script = [
+        payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
+        payment("b", "SUBMITTED", &record, "c-2", "2026-02-02T00:00:00Z"),
+        payment("c", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z"),
+    ];
+    let context = context(engine.clone());
+    assert_eq!(deliver(&context, &script, 10).await, [const { Outcome::Applied }; 3]);
+    let sent = records(&engine, "u").await.remove(0);
     assert_eq!(
-        outcomes,
-        [
-            "applied",
-            "parked: billing_status: not yet sent, the outcome of a debit came before the debit",
-            "applied",
-            "applied"
-        ]
+        (sent.status(), sent.state.transaction_id(), sent.attempts.count()),
+        (Status::AchSent, Some(&"c-2".into()), 2),
+        "one is still under way"
     );
-    assert_eq!(
-        dues_projections::billing::record::replay(&history),
-        records(&engine, "u").await.into_iter().next()
-    );
+    let before = dump(&engine).await;
+    assert_eq!(deliver(&context, &script, 10).await, [const { Outcome::Duplicate }; 3]);
+    assert_eq!(dump(&engine).await, before);
+    assert_eq!(context.store.parked().await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn what_was_refused_once_does_not_happen_by_accident() {
     let engine = Memory::default();
     let record = member(&engine, "u").await;
-    let script = [
-        payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"),
-        // A second debit while the first is in progress: rejected, parked, recorded in history.
-        payment("b", "SUBMITTED", &record, "c-2", "2026-02-02T00:00:00Z"),
-        payment("c", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z"),
-    ];
+    let upgrade = membership(
+        "up",
+        "UPGRADE",
+        "u",
+        "2026-02-02T00:00:00Z",
+        json!({"tier": "Pro", "version": "v1", "amount": "39.99"}),
+    );
+    // The only record has failed, and may be presented again only as it was: the upgrade finds nothing.
+    let closes = membership("x", "CLOSEACCOUNT", "u", "2026-02-01T12:00:00Z", json!(null));
+    let script = [payment("a", "RETURNED", &record, "c-1", "2026-02-01T00:00:00Z"), closes, upgrade];
     let context = context(engine.clone());
-    deliver(&context, &script, 10).await;
+    assert_eq!(deliver(&context, &script, 10).await, [Outcome::Applied, Outcome::Applied, Outcome::Parked]);
+    let joins = membership("m-2", "REACTIVATE", "u", "2026-02-01T18:00:00Z", monthly("2026-02-28"));
+    assert_eq!(deliver(&context, &[joins], 10).await, [Outcome::Applied]);
     let before = dump(&engine).await;
-    let again = deliver(&context, &script, 10).await;
-    assert_eq!(again, [Outcome::Duplicate, Outcome::Parked, Outcome::Duplicate]);
-    assert_eq!(dump(&engine).await, before, "the record is ERROR now, and would take a submission");
+    assert_eq!(
+        deliver(&context, &script, 10).await,
+        [Outcome::Duplicate, Outcome::Duplicate, Outcome::Parked]
+    );
+    assert_eq!(dump(&engine).await, before, "there is a record now that would take the upgrade");
     let parked = context.store.parked().await.unwrap();
+    assert_eq!(parked[0].code, "nothing_open");
     assert_eq!(redrive(&context, &parked[0]).await.unwrap(), Outcome::Applied, "an operator may");
-    assert_eq!(records(&engine, "u").await[0].status(), Status::AchSent);
+    let theirs = records(&engine, "u").await;
+    let open: Vec<String> = theirs
+        .iter()
+        .filter(|r| r.status() == Status::Scheduled)
+        .map(|r| r.plan.amount.to_string())
+        .collect();
+    assert_eq!(open, ["39.99"]);
 }
 
+/// The bank's reports of one debit, in every order: the same record.
 #[tokio::test]
-async fn what_waited_in_vain_is_parked_with_the_reason_of_today() {
-    let engine = Memory::default();
-    let record = member(&engine, "u").await;
-    let context = context(engine.clone());
-    let settled = payment("b", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z");
-    let refunded = payment("r", "REFUNDED", &record, "c-1", "2026-02-05T00:00:00Z");
-    // The refund comes too early and waits; the submission lets it through, and the settlement then comes
-    // too late.
-    let script = [refunded, payment("a", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z"), settled];
-    assert_eq!(deliver(&context, &script, 10).await, [Outcome::Applied, Outcome::Applied, Outcome::Parked]);
-    assert_eq!(context.store.parked().await.unwrap()[0].code, "final");
-
-    let closed = member(&engine, "v").await;
-    let two = [
-        payment("v-r", "REFUNDED", &closed, "c-9", "2026-02-05T00:00:00Z"),
-        payment("v-b", "COMPLETED", &closed, "c-9", "2026-02-03T00:00:00Z"),
-        payment("v-a", "SUBMITTED", &closed, "c-9", "2026-02-01T00:00:00Z"),
+async fn reports_in_any_order_give_the_same_record() {
+    let kinds = [
+        ("a", "SUBMITTED", "2026-02-01T00:00:00Z"),
+        ("b", "COMPLETED", "2026-02-03T00:00:00Z"),
+        ("r", "REFUNDED", "2026-02-05T00:00:00Z"),
     ];
-    // Both wait for the submission. The refund is applied first, so the settlement finds a final record, not
-    // one that was never sent.
-    assert_eq!(deliver(&context, &two, 10).await, [Outcome::Applied, Outcome::Parked, Outcome::Applied]);
-    let parked = context.store.parked().await.unwrap();
-    let reason = parked.iter().find(|p| p.event_id.as_deref() == Some("v-b")).unwrap();
-    assert_eq!(
-        (reason.code.as_str(), reason.reason.as_str()),
-        ("final", "billing_status: REFUNDED is final")
-    );
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let engine = Memory::default();
+        let record = member(&engine, "u").await;
+        let script = order.map(|n| payment(kinds[n].0, kinds[n].1, &record, "c-1", kinds[n].2));
+        let context = context(engine.clone());
+        assert_eq!(deliver(&context, &script, 10).await, [const { Outcome::Applied }; 3], "{order:?}");
+        let theirs = records(&engine, "u").await;
+        assert_eq!(
+            theirs.iter().map(dues_events::Record::status).collect::<Vec<_>>(),
+            [Status::Refunded, Status::Scheduled],
+            "{order:?}"
+        );
+        assert_eq!(theirs[0].refunded_amount().to_string(), "14.99", "{order:?}");
+        assert_eq!(context.store.parked().await.unwrap(), [], "{order:?}");
+    }
 }
 
 #[tokio::test]

@@ -6,17 +6,22 @@ mod asking;
 mod collecting;
 mod entitling;
 mod settling;
+mod sweeping;
 mod telling;
 
+use dues_events::billing::attempts::Resolution;
+use dues_events::billing::event::{AttemptName, Event, EventKind};
 use dues_events::{Record, Status, attributes};
 use dues_lambda::Function;
 use dues_lambda::permissions::permissions;
+use dues_processors::runtime::lanes::Outcome;
+use dues_store::Committed;
 use dues_store::table::BILLING_ACTIVITY;
 use dues_tests::aws::function_recorder::{Made, Site};
 use dues_tests::clock::TestClock;
 use dues_tests::engines::dynoxide::{CallInfo, Dynoxide, Fault};
-use dues_tests::fixtures::company::{context, deliver, membership, monthly, records, t};
-use serde_json::json;
+use dues_tests::fixtures::company::{Sent, context, deliver, membership, monthly, payment, records, t};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +66,31 @@ async fn first(site: &Site, user: &str) -> Record {
     records(&site.engine, user).await.remove(0)
 }
 
+/// A settlement of less than the record's amount: unapplied money, and the record stays as it is.
+fn too_little(id: &str, record: &Record, transaction: &str) -> Sent {
+    let (stream, mut body) = payment(id, "COMPLETED", record, transaction, "2026-02-20T00:00:00Z");
+    body["payment"]["amount"] = json!("1.00");
+    (stream, body)
+}
+
+/// Gives a user's record unapplied money.
+async fn unapplied_money(site: &Site, user: &str) {
+    let paid = too_little(&format!("little-{user}"), &first(site, user).await, &format!("little-{user}"));
+    assert_eq!(deliver(&context(site.engine.clone()), &[paid], 1).await, [Outcome::Applied]);
+}
+
+/// The same, dismissed by an operator: open money keeps a record from being collected.
+async fn dismissed_money(site: &Site, user: &str) {
+    unapplied_money(site, user).await;
+    let (store, record) = (context(site.engine.clone()).store, first(site, user).await);
+    let attempt = AttemptName { transaction_id: Some(format!("little-{user}").into()), number: None };
+    let kind = EventKind::MoneyResolved { attempt, resolution: Resolution::Dismissed };
+    let event = Event::internal_at(format!("dismiss-{user}").into(), t(MONDAY), "test", None, kind);
+    let mut records = store.load_all(&record.user_id).await.unwrap();
+    let committed = store.apply(&mut records, &record.subscription_id, &event).await;
+    assert_eq!(committed, Ok(Committed::Applied));
+}
+
 /// Begins to move a user's record to another due date, and never finishes.
 async fn begin_to_move(site: &Site, user: &str) {
     let record = first(site, user).await;
@@ -87,12 +117,24 @@ async fn overtake(site: &Site, user: &str, status: Status) {
 
 /// The same, with any attribute.
 async fn overtake_with(site: &Site, user: &str, name: &'static str, value: String) {
+    overtake_put(site, user, |_| true, name, value).await;
+}
+
+/// The same, at the first write that puts such a row.
+async fn overtake_put(
+    site: &Site,
+    user: &str,
+    is_put: impl Fn(&Value) -> bool + Send + Sync + 'static,
+    name: &'static str,
+    value: String,
+) {
     let (record, database, done) = (first(site, user).await, site.database.clone(), AtomicBool::new(false));
     let id = record.subscription_id.to_string();
     let hook = move |call: &CallInfo| {
         let put = call.operation == "PutItem" && call.tables == [BILLING_ACTIVITY.name];
         if put
             && call.body["Item"]["subscription_id"]["S"] == id.as_str()
+            && is_put(&call.body["Item"])
             && !done.swap(true, Ordering::Relaxed)
         {
             set(&database, &record, name, &value);

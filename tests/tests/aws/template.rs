@@ -190,7 +190,7 @@ fn everything_that_can_go_wrong_has_its_alarm() {
     assert_eq!(watched("AWS/Lambda", "Throttles"), Function::ALL.len());
     assert_eq!(watched("AWS/DynamoDB", "WriteThrottleEvents"), dues_store::table::ALL.len());
     assert_eq!(watched("AWS/SQS", "ApproximateNumberOfMessagesVisible"), 3);
-    for metric in ["parked", "returned", "unauthorised", "administrative"] {
+    for metric in ["parked", "unapplied_money", "returned", "unauthorised", "administrative"] {
         assert_eq!(watched("AWS::StackName", metric), 1, "{metric}");
         assert!(dues_lambda::log::METRICS.iter().any(|(known, _)| *known == metric), "nobody tells {metric}");
     }

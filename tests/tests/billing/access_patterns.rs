@@ -79,7 +79,7 @@ async fn added<E: Engine>(engine: &E, days: &[u32], state: fn() -> State) -> Sto
 }
 
 fn scheduled() -> State {
-    State::Scheduled(None)
+    State::Scheduled
 }
 
 fn days(records: &[Record]) -> Vec<String> {

@@ -118,19 +118,31 @@ async fn a_row_of_go_goes_back_and_forth_between_go_and_us<E: Engine>(engine: E)
             |kind: &str, n: u32| (kind.to_owned(), format!("{name}-{n}"), format!("2026-02-1{n}T00:00:00Z"));
         there_and_back(&engine, name, &[steps(before, 1), steps(after, 2)], &context).await;
     }
-    engine.put(&BILLING_ACTIVITY, item(&fixture("paused")), Condition::Always).await.unwrap();
-    let resumed: Sent = membership("m-1", "UNPAUSE", "u-go", "2026-02-11T00:00:00Z", json!({}));
-    assert_eq!(deliver(&context, &[resumed], 1).await, [Outcome::Applied]);
-    let read = go_reads(&row(&engine).await).unwrap();
-    let expected = (&json!("SCHEDULED"), &json!("pause-resume"), &json!(2), &json!(0));
+    // Resumed before the due date, and after it: months of the pause are not billed.
+    for (event, at, status, months) in [
+        ("m-1", "2026-01-31T00:00:00Z", "SCHEDULED", 0),
+        ("m-2", "2026-02-11T00:00:00Z", "PAUSED_SKIPPED", 3),
+    ] {
+        engine.put(&BILLING_ACTIVITY, item(&fixture("paused")), Condition::Always).await.unwrap();
+        let resumed: Sent = membership(event, "UNPAUSE", "u-go", at, json!({}));
+        assert_eq!(deliver(&context, &[resumed], 1).await, [Outcome::Applied]);
+        let read = go_reads(&row(&engine).await).unwrap();
+        let expected = (&json!(status), &json!("pause-resume"), &json!(2), &json!(months));
+        assert_eq!(
+            (
+                &read["billing_status"],
+                &read["updated_event"],
+                &read["billing_week"],
+                &read["pause_duration_months"]
+            ),
+            expected
+        );
+    }
+    let due: Vec<String> = records(&engine, "u-go").await.iter().map(|r| r.billing_date.text()).collect();
     assert_eq!(
-        (
-            &read["billing_status"],
-            &read["updated_event"],
-            &read["billing_week"],
-            &read["pause_duration_months"]
-        ),
-        expected
+        due,
+        ["2026-02-01T05:00:00.1Z", "2026-03-13T05:00:00.1Z"],
+        "the second Friday of a later month"
     );
 }
 

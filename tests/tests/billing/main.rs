@@ -8,5 +8,7 @@ mod cost;
 mod crash;
 mod feeder;
 mod go_rows;
+mod interleavings;
 mod latency;
 mod properties;
+mod report_orders;

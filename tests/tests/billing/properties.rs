@@ -1,5 +1,6 @@
 //! Invariants of any sequence of events, however it is cut, repeated or reordered.
 
+use dues_events::billing::record::{ClosedAs, Standing};
 use dues_events::{Record, Status};
 use dues_projections::billing::record::replay;
 use dues_store::Engine;
@@ -105,7 +106,7 @@ async fn check_invariants<E: Engine>(engine: &E) -> Result<(), TestCaseError> {
             .filter(|r| {
                 matches!(r.status(), Status::Scheduled | Status::Paused)
                     && r.superseded_by.is_none()
-                    && r.attempts == 0
+                    && r.attempts.is_empty()
             })
             .collect();
         prop_assert!(
@@ -123,7 +124,14 @@ async fn check_invariants<E: Engine>(engine: &E) -> Result<(), TestCaseError> {
             );
             let told = replay(&history);
             prop_assert_eq!(told.as_ref(), Some(record), "history tells the primary row");
-            if record.attempts > 0 && record.superseded_by.is_none() {
+            // A report about a record that was cancelled, or money that pays for nothing, starts no period; a
+            // pause is followed by the next record when it ends.
+            let goes_on = match &record.standing {
+                Standing::Open => record.status() != Status::Scheduled,
+                Standing::Paused { .. } => record.status() == Status::Completed,
+                Standing::Closed { closed_as, .. } => *closed_as != ClosedAs::Cancelled,
+            };
+            if goes_on && record.superseded_by.is_none() {
                 prop_assert!(record.next.is_some(), "an attempted record has a next: {:?}", record);
             }
             let paid = matches!(record.status(), Status::Completed | Status::Refunded);
@@ -137,14 +145,8 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Whether the outcome of a debit came before its debit: in one batch with it, it waits; alone, it is
-/// parked.
-fn came_too_early(engine: &Memory) -> bool {
-    run(store(engine.clone()).parked()).unwrap().iter().any(|parked| parked.code == "not_yet")
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, max_global_rejects: 100_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_keeps_the_invariants(wishes in wishes()) {
@@ -168,7 +170,6 @@ proptest! {
     fn any_cutting_of_batches_gives_the_same_rows(wishes in wishes(), batch in 2usize..30) {
         let one_by_one = Memory::default();
         let sent = run(play(&one_by_one, &wishes));
-        prop_assume!(!came_too_early(&one_by_one));
         let cut = Memory::default();
         run(deliver(&context(cut.clone()), &sent, batch));
         prop_assert_eq!(run(dump(&cut)), run(dump(&one_by_one)));

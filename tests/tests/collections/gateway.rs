@@ -336,7 +336,7 @@ impl Member {
             (status, entry.answer["confirmation_id"].as_str()),
             "{about}"
         );
-        assert_eq!(record.attempts, 1, "{about}");
+        assert_eq!(record.attempts.count(), 1, "{about}");
         if policy == Policy::Refuse {
             assert_eq!(
                 record.state.last_failure().unwrap().failure.text(),
@@ -361,7 +361,7 @@ fn doubted(looked: &[RecordOutcome]) -> Vec<String> {
         | Outcome::Free
         | Outcome::Cancelled
         | Outcome::Stale => None,
-        Outcome::PauseExpired | Outcome::PauseEnding | Outcome::Skipped(_) => None,
+        Outcome::PauseExpired | Outcome::PauseEnding | Outcome::Withdrawn(_) | Outcome::Skipped(_) => None,
     };
     looked.iter().filter_map(reason).collect()
 }

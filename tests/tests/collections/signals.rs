@@ -3,9 +3,9 @@
 use dues_events::billing::event::Answer;
 use dues_events::billing::record::{Failure, Process, Record, Status};
 use dues_events::collections::eligibility::Rules;
-use dues_events::{AttemptKey, UserId};
+use dues_events::{AttemptKey, RefundKey, UserId};
 use dues_processors::collections::batch_worker::batch_worker;
-use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown};
+use dues_processors::collections::gateway::{Debit, Gateway, OutcomeUnknown, Refund, RefundAnswer};
 use dues_processors::collections::notifier::notifier_scheduler;
 use dues_processors::collections::signals::{SignalOutcome, webhook_balance_worker, webhook_worker};
 use dues_processors::collections::{Collector, Outcome, UserCollection};
@@ -40,6 +40,14 @@ impl Gateway for Refuses {
     }
 
     async fn lookup(&self, _: &AttemptKey) -> Result<Option<Answer>, OutcomeUnknown> {
+        Ok(None)
+    }
+
+    async fn refund(&self, _: &Refund, _: &RefundKey) -> Result<RefundAnswer, OutcomeUnknown> {
+        Ok(RefundAnswer::Refused { reason: "nothing was collected".into() })
+    }
+
+    async fn lookup_refund(&self, _: &RefundKey) -> Result<Option<RefundAnswer>, OutcomeUnknown> {
         Ok(None)
     }
 }

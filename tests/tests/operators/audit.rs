@@ -208,7 +208,7 @@ const PLANTS: [Plant; 21] = [
             row.set("applied", Value::B(applied[..applied.len() - 16].to_vec()));
         },
         FindingKind::Differs,
-        "applied is ",
+        "version is 4 and should be 3",
     ),
     (
         "a record that was lost",

@@ -76,7 +76,7 @@ impl Company {
         let user = users.into_iter().find(paid).expect("somebody has paid twice");
         let records = self.dues.subscriptions(&user);
         let newest = records.iter().rev().find(|record| record["billing_status"] != "SCHEDULED").unwrap();
-        json!({"user": user, "status": newest["billing_status"], "first": "was made: \\$", "last": "The money arrived"})
+        json!({"user": user, "status": newest["billing_status"], "first": "was created: \\$", "last": "The money arrived"})
     }
 
     fn figures(&self) -> Value {
@@ -216,7 +216,7 @@ fn ids_that_are_markup_stay_text() {
         debit.returned("'e-2", "2026-02-04", "R01", "</p><script>alert(4)</script>"),
     ]);
     let unknown = Debit::new(user, "\"><script>alert(5)</script>", "c-2");
-    dues.payments(&[unknown.completed("</pre><script>alert(6)</script>", "2026-02-05")]);
+    dues.payments(&[unknown.submitted("</pre><script>alert(6)</script>", "2026-02-05")]);
     assert_eq!(dues.parked().len(), 1);
     let serving = Serving::start(&dues);
     run("markup", &serving, &json!({"user": user}));

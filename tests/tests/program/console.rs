@@ -9,8 +9,14 @@ use crate::support::records::{Debit, activate, change, plain, plus};
 use crate::support::run::{Dues, assert_says};
 use crate::support::server::{Answer, Serving, until};
 
-const PAGES: [&str; 5] =
-    ["/", "/console/calendar", "/console/parked", "/console/search?q=u", "/console/members/u-1"];
+const PAGES: [&str; 6] = [
+    "/",
+    "/console/calendar",
+    "/console/money",
+    "/console/parked",
+    "/console/search?q=u",
+    "/console/members/u-1",
+];
 
 #[test]
 fn pages_come_with_headers_that_keep_others_out() {

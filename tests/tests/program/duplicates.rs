@@ -23,7 +23,8 @@ fn a_file_that_is_read_again_is_all_duplicates_and_changes_no_byte() {
         debit.completed("p-4", "2026-02-06"),
         debit.again("c-2").completed("p-5", "2026-02-07"),
     ];
-    assert_eq!(dues.payments(&payments), counts([("applied", 4), ("ignored", 1)]));
+    // The first attempt settles after all, and so does the second: a surplus.
+    assert_eq!(dues.payments(&payments), counts([("applied", 5)]));
 
     let before = everything(&dues);
     assert_eq!(dues.members(&members), counts([("duplicate", 6)]));
@@ -66,14 +67,14 @@ fn a_parked_record_that_is_delivered_again_does_not_apply_to_what_came_later() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");
-    let payments = [
-        debit.submitted("p-1", "2026-02-01"),
-        debit.again("c-2").submitted("p-2", "2026-02-02"),
-        debit.returned("p-3", "2026-02-03", "R01", "Insufficient funds"),
-    ];
-    assert_eq!(dues.payments(&payments), counts([("applied", 2), ("parked", 1)]));
+    dues.payments(&[debit.submitted("p-1", "2026-02-01"), debit.completed("p-2", "2026-02-02")]);
+    dues.members(&[plain("m-2", "CLOSEACCOUNT", "u-1", "2026-02-03")]);
+    // Nothing is open that could be paused. A reactivation then opens a record that could.
+    let pause = change("m-3", "PAUSE", "u-1", "2026-02-05", serde_json::json!({"pause_duration_months": 2}));
+    assert_eq!(dues.members(std::slice::from_ref(&pause)), counts([("parked", 1)]));
+    dues.members(&[change("m-4", "REACTIVATE", "u-1", "2026-02-04", plus("2026-03-09"))]);
     let (before, outcomes) = (everything(&dues), dues.outcomes(&debit.subscription));
-    let again = dues.payments(&payments);
+    let again = dues.members(&[pause]);
     assert_eq!(
         dues.outcomes(&debit.subscription),
         outcomes,

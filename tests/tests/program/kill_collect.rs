@@ -92,7 +92,7 @@ fn assert_each_debited_once(dues: &Dues, members: usize, what: &str) {
             "{what}"
         );
         assert_eq!(
-            (sent.subscription_id.as_str(), sent.attempts),
+            (sent.subscription_id.as_str(), sent.attempts.count()),
             (booked.subscription.as_str(), 1),
             "{what}"
         );

@@ -146,12 +146,13 @@ fn a_pause_rests_the_record_and_unpausing_schedules_it_again() {
     let record = dues.only("u-1");
     assert_eq!((&record["billing_status"], &record["pause_duration_months"]), (&json!("PAUSED"), &json!(3)));
     assert_eq!(dues.status("u-1"), "PAUSED");
+    // What another service debits all the same is known; the pause goes over to the next record.
     let debit = Debit::new("u-1", record["subscription_id"].as_str().unwrap(), "c-1");
-    assert_eq!(
-        dues.payments(&[debit.submitted("p-1", "2026-02-01")]),
-        counts([("parked", 1)]),
-        "nothing is debited during a pause"
-    );
+    assert_eq!(dues.payments(&[debit.submitted("p-1", "2026-01-15")]), counts([("applied", 1)]));
+    assert_eq!(dues.statuses("u-1"), ["ACHSENT", "PAUSED"]);
+    let other = member();
+    other.members(&[change("m-2", "PAUSE", "u-1", "2026-01-10", json!({"pause_duration_months": 3}))]);
+    let dues = other;
 
     assert_eq!(dues.members(&[plain("m-3", "UNPAUSE", "u-1", "2026-01-20")]), counts([("applied", 1)]));
     let record = dues.only("u-1");

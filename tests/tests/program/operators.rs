@@ -39,7 +39,7 @@ fn a_member_is_explained_as_of_any_time() {
     assert_says(
         &text,
         &[
-            "The record for 01/2026 was made: $14.99 for Plus:v2, due 2026-01-31. [SCHEDULED]",
+            "The record for 01/2026 was created: $14.99 for Plus:v2, due 2026-01-31. [SCHEDULED]",
             "A debit of $14.99 went to the bank",
             "The money arrived: $14.99 (transaction c-1). [ACHSENT → COMPLETED]",
             "↳ The tier went from free to JOURNEYMAN, and the group is dues-journeyman.",
@@ -112,7 +112,7 @@ fn an_audit_agrees_until_a_row_is_changed_by_hand() {
 fn parked_records_are_shown_whole_and_driven_through_again() {
     let dues = Dues::new();
     let id = "1b4e28ba-2fa1-51d2-883f-0016d3cca427";
-    assert_eq!(dues.payments(&[settlement(id, "p-9", "COMPLETED", "2026-02-04")]), counts([("parked", 1)]));
+    assert_eq!(dues.payments(&[settlement(id, "p-9", "SUBMITTED", "2026-02-04")]), counts([("parked", 1)]));
     let parked = dues.parked();
     let name = parked[0]["parked_id"].as_str().unwrap();
     assert_says(
@@ -134,6 +134,6 @@ fn parked_records_are_shown_whole_and_driven_through_again() {
     let redriven = dues
         .json_with(&["parked", "redrive", "--stream", "billing-activity"], &[("DUES_TIERS", "Gold=SAGE")]);
     assert_eq!(redriven["redriven"][0]["fate"], "applied", "{redriven}");
-    assert_eq!(dues.parked().len(), 1, "only the settlement of nobody's is left");
+    assert_eq!(dues.parked().len(), 1, "only the debit of an unknown record is left");
     assert_eq!(dues.json(&["show", "u-1"])["profile"]["tier"], "SAGE");
 }

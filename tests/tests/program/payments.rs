@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::records::{Debit, activate};
-use crate::support::run::{Dues, counts, ndjson, texts};
+use crate::support::run::{Dues, counts, texts};
 
 /// A user with one SCHEDULED record, and the first debit for it.
 fn member() -> (Dues, Debit) {
@@ -15,10 +15,6 @@ fn member() -> (Dues, Debit) {
 
 fn first(dues: &Dues) -> Value {
     dues.subscriptions("u-1")[0].clone()
-}
-
-fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
 
 #[test]
@@ -50,7 +46,8 @@ fn a_retry_after_a_return_completes_the_same_record_and_clears_the_error() {
     ]);
     let record = first(&dues);
     assert_eq!((&record["billing_status"], &record["usio_error"]), (&json!("COMPLETED"), &json!("")));
-    assert_eq!((&record["transaction_id"], &record["attempts"]), (&json!("c-2"), &json!(2)));
+    assert_eq!(record["transaction_id"], "c-2");
+    assert_eq!(record.get("attempts"), None, "none of them is an attempt of this system");
     assert_eq!(record["initial_run_date"], "2026-02-01T15:30:00Z", "the first attempt's");
     assert_eq!(
         dues.statuses("u-1"),
@@ -91,13 +88,17 @@ fn a_refund_ends_the_record_from_both_states_that_have_money() {
             (&record["billing_status"], &record["transaction_id"]),
             (&json!("REFUNDED"), &json!("c-1"))
         );
+        // Another service debits the period again: under way, and refunded if that comes to nothing.
+        let second = debit.again("c-2");
+        assert_eq!(dues.payments(&[second.submitted("p-4", "2026-02-06")]), counts([("applied", 1)]));
+        assert_eq!(first(&dues)["billing_status"], "ACHSENT");
+        dues.payments(&[second.returned("p-5", "2026-02-08", "R01", "Insufficient funds")]);
+        let record = first(&dues);
         assert_eq!(
-            dues.payments(&[debit.again("c-2").submitted("p-4", "2026-02-06")]),
-            counts([("parked", 1)]),
-            "REFUNDED is final"
+            (&record["billing_status"], &record["refunded_amount"]),
+            (&json!("REFUNDED"), &json!("14.99"))
         );
-        assert_eq!(dues.parked()[0]["reason"], "billing_status: REFUNDED is final");
-        assert_eq!(first(&dues)["billing_status"], "REFUNDED");
+        assert_eq!(dues.parked(), Vec::<Value>::new());
     }
 }
 
@@ -119,30 +120,37 @@ fn a_chargeback_leaves_an_error_and_bars_the_user_from_collection() {
     }
 }
 
+/// T1 returned, T2 under way: whatever is said about T1 counts for T1, and never hides what T2 comes to.
 #[test]
-fn what_concerns_an_old_attempt_is_ignored_and_history_says_so() {
-    let (dues, debit) = member();
-    let second = debit.again("c-2");
-    dues.payments(&[
-        debit.submitted("p-1", "2026-02-01"),
-        debit.returned("p-2", "2026-02-03", "R01", "Insufficient funds"),
-        second.submitted("p-3", "2026-02-05"),
-    ]);
-    let stale = [
-        debit.returned("p-4", "2026-02-06", "R01", "Insufficient funds"),
-        debit.completed("p-5", "2026-02-06"),
-        debit.refunded("p-6", "2026-02-06"),
-        debit.charged_back("p-7", "2026-02-06"),
-    ];
-    assert_eq!(dues.payments(&stale), counts([("ignored", 4)]));
-    let record = first(&dues);
-    assert_eq!((&record["billing_status"], &record["transaction_id"]), (&json!("ACHSENT"), &json!("c-2")));
-    assert_eq!(record.get("collection_bar"), None);
-    let old = "ignored: old attempt";
-    assert_eq!(
-        dues.outcomes(&debit.subscription)[4..],
-        pairs(&[("p-4", old), ("p-5", old), ("p-6", old), ("p-7", old)])
-    );
+fn what_concerns_an_old_attempt_counts_for_that_attempt() {
+    for (report, status, transaction) in [
+        ("returned", "ACHSENT", "c-2"),
+        ("completed", "COMPLETED", "c-1"),
+        ("refunded", "ACHSENT", "c-2"),
+        ("charged back", "ACHSENT", "c-2"),
+    ] {
+        let (dues, debit) = member();
+        let second = debit.again("c-2");
+        dues.payments(&[
+            debit.submitted("p-1", "2026-02-01"),
+            debit.returned("p-2", "2026-02-03", "R01", "Insufficient funds"),
+            second.submitted("p-3", "2026-02-05"),
+        ]);
+        let line = match report {
+            "returned" => debit.returned("p-4", "2026-02-06", "R01", "Insufficient funds"),
+            "completed" => debit.completed("p-4", "2026-02-06"),
+            "refunded" => debit.refunded("p-4", "2026-02-06"),
+            _ => debit.charged_back("p-4", "2026-02-06"),
+        };
+        assert_eq!(dues.payments(&[line]), counts([("applied", 1)]), "{report}");
+        let record = first(&dues);
+        assert_eq!(
+            (&record["billing_status"], &record["transaction_id"]),
+            (&json!(status), &json!(transaction)),
+            "{report}"
+        );
+        assert_eq!(record.get("collection_bar").is_some(), report == "charged back");
+    }
 }
 
 #[test]
@@ -162,18 +170,18 @@ fn money_that_arrives_from_an_old_attempt_completes_an_error_record() {
 }
 
 #[test]
-fn a_settlement_before_its_submission_in_one_file_waits_for_it() {
+fn a_settlement_before_its_submission_is_taken_as_it_comes() {
     let (dues, debit) = member();
     let lines = [debit.completed("p-2", "2026-02-03"), debit.submitted("p-1", "2026-02-01")];
     assert_eq!(dues.payments(&lines), counts([("applied", 2)]));
     assert_eq!(first(&dues)["billing_status"], "COMPLETED");
-    assert_eq!(texts(&dues.history(&debit.subscription), "event_id"), ["m-1", "p-1", "p-2"]);
+    assert_eq!(texts(&dues.history(&debit.subscription), "event_id"), ["m-1", "p-2", "p-1"]);
     assert_eq!(dues.parked(), Vec::<Value>::new());
 }
 
 /// There are enough lines between the two that they are not in one batch.
 #[test]
-fn a_settlement_far_before_its_submission_in_one_file_waits_for_it() {
+fn a_settlement_far_before_its_submission_is_taken_as_it_comes() {
     let (dues, debit) = member();
     let other = json!({"event_id": "x", "type": "ONE_TIME_PAYMENT"});
     let lines = [
@@ -188,41 +196,28 @@ fn a_settlement_far_before_its_submission_in_one_file_waits_for_it() {
 }
 
 #[test]
-fn a_settlement_in_an_earlier_file_than_its_submission_is_parked_and_then_released() {
+fn a_settlement_in_an_earlier_file_than_its_submission_makes_the_debit_known() {
     for early in ["COMPLETED", "REFUNDED"] {
         let (dues, debit) = member();
         let line = match early {
             "COMPLETED" => debit.completed("p-2", "2026-02-03"),
             _ => debit.refunded("p-2", "2026-02-03"),
         };
-        assert_eq!(dues.payments(std::slice::from_ref(&line)), counts([("parked", 1)]));
-        assert_eq!(first(&dues)["billing_status"], "SCHEDULED");
-        let parked = dues.parked();
-        assert_eq!(texts(&parked, "code"), ["not_yet"]);
-        assert_eq!(texts(&parked, "event_id"), ["p-2"]);
-
-        let file = dues.file("later.ndjson", &ndjson(&[debit.submitted("p-1", "2026-02-01")]));
-        let summary = dues.json(&["ingest", "--stream", "site-payments", &file]);
-        assert_eq!(
-            (&summary["read"], &summary["applied"]),
-            (&json!(1), &json!(1)),
-            "the released one is not of this file"
-        );
+        assert_eq!(dues.payments(std::slice::from_ref(&line)), counts([("applied", 1)]));
         assert_eq!(first(&dues)["billing_status"], early);
-        let mut told = dues.outcomes(&debit.subscription);
-        told.retain(|(_, outcome)| !outcome.starts_with("parked: billing_status: not yet sent"));
-        assert_eq!(told, pairs(&[("m-1", "applied"), ("p-1", "applied"), ("p-2", "applied")]));
+        assert_eq!(dues.payments(&[debit.submitted("p-1", "2026-02-01")]), counts([("applied", 1)]));
+        assert_eq!(first(&dues)["billing_status"], early);
         assert_eq!(dues.parked(), Vec::<Value>::new());
         assert_eq!(dues.payments(&[line]), counts([("duplicate", 1)]));
     }
 }
 
 #[test]
-fn a_return_before_its_submission_fails_the_attempt_and_the_submission_changes_nothing() {
+fn a_return_before_its_submission_fails_the_attempt_and_the_submission_does_not_undo_it() {
     let (dues, debit) = member();
     let lines =
         [debit.returned("p-2", "2026-02-03", "R03", "No account"), debit.submitted("p-1", "2026-02-01")];
-    assert_eq!(dues.payments(&lines), counts([("applied", 1), ("ignored", 1)]));
+    assert_eq!(dues.payments(&lines), counts([("applied", 2)]));
     assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
     assert_eq!(first(&dues)["usio_error"], "R03 No account");
 }
@@ -246,15 +241,23 @@ fn a_notification_of_change_is_noted_and_the_debit_goes_on() {
 fn a_settlement_that_is_told_twice_by_two_facts_counts_once() {
     let (dues, debit) = member();
     dues.payments(&[debit.submitted("p-1", "2026-02-01"), debit.completed("p-2", "2026-02-03")]);
-    assert_eq!(dues.payments(&[debit.completed("p-3", "2026-02-04")]), counts([("ignored", 1)]));
+    // The same report, in other words: nothing new. A later one of the same money: the latest counts.
+    assert_eq!(dues.payments(&[debit.completed("p-3", "2026-02-03")]), counts([("ignored", 1)]));
     assert_eq!(first(&dues)["completion_date"], "2026-02-03T15:30:00Z");
+    assert_eq!(dues.payments(&[debit.completed("p-4", "2026-02-04")]), counts([("applied", 1)]));
+    assert_eq!(first(&dues)["completion_date"], "2026-02-04T15:30:00Z");
+    assert_eq!(dues.statuses("u-1"), ["COMPLETED", "SCHEDULED"]);
 }
 
 #[test]
-fn a_second_submission_while_one_is_in_flight_is_parked_with_the_reason() {
+fn a_second_submission_while_one_is_in_flight_is_another_attempt() {
     let (dues, debit) = member();
-    let lines = [debit.submitted("p-1", "2026-02-01"), debit.again("c-2").submitted("p-2", "2026-02-01")];
-    assert_eq!(dues.payments(&lines), counts([("applied", 1), ("parked", 1)]));
-    assert_eq!(texts(&dues.parked(), "reason"), ["billing_status: a debit is already under way"]);
-    assert_eq!(first(&dues)["transaction_id"], "c-1");
+    let second = debit.again("c-2");
+    let lines = [debit.submitted("p-1", "2026-02-01"), second.submitted("p-2", "2026-02-02")];
+    assert_eq!(dues.payments(&lines), counts([("applied", 2)]));
+    assert_eq!(first(&dues)["transaction_id"], "c-2", "the latest that is under way");
+    dues.payments(&[second.returned("p-3", "2026-02-04", "R01", "Insufficient funds")]);
+    let record = first(&dues);
+    assert_eq!((&record["billing_status"], &record["transaction_id"]), (&json!("ACHSENT"), &json!("c-1")));
+    assert_eq!(dues.parked(), Vec::<Value>::new());
 }

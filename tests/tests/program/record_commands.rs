@@ -251,15 +251,25 @@ fn a_pause_rests_a_record_until_it_is_resumed() {
     assert_eq!(dues.latest_source(0), "dues pause");
     dues.refuses("pause", 0, "2026-01-21", &["--months", "1"], &["pause rejected", "paused"]);
     assert_eq!(dues.collect("INITIAL", FIRST), counts([("sent", 1)]), "only the other member's");
+    // Resumed after the due date: months of the pause are not billed, the next due date is.
     let resumed = dues.ask("resume", 0, "2026-02-03T09:00:00Z", &[]);
+    assert_has(&resumed, &json!({"billing_status": "PAUSED_SKIPPED", "updated_event": "pause-resume"}));
+    assert_eq!(dues.latest_source(0), "dues resume");
+    dues.refuses("resume", 0, "2026-02-03", &[], &["resume rejected", "PAUSED_SKIPPED is final"]);
+    assert_eq!(dues.collect("INITIAL", "2026-02-03T10:00:00Z"), counts([]));
+    assert_eq!(dues.statuses("u-1"), ["PAUSED_SKIPPED", "SCHEDULED"]);
+    assert_eq!(dues.debits("u-1").len(), 0);
+
+    // Resumed before it: as if there had been no pause.
+    let early = member();
+    early.ask("pause", 0, "2026-01-20T09:00:00Z", &["--months", "3"]);
     assert_has(
-        &resumed,
+        &early.ask("resume", 0, "2026-01-25T09:00:00Z", &[]),
         &json!({"billing_status": "SCHEDULED", "pause_duration_months": 0, "updated_event": "pause-resume"}),
     );
-    assert_eq!(dues.latest_source(0), "dues resume");
-    dues.refuses("resume", 0, "2026-02-03", &[], &["resume rejected", "SCHEDULED is not paused"]);
-    assert_eq!(dues.collect("INITIAL", "2026-02-03T10:00:00Z"), counts([("sent", 1)]));
-    assert_eq!(dues.debits("u-1").len(), 1);
+    early.refuses("resume", 0, "2026-01-25", &[], &["resume rejected", "SCHEDULED is not paused"]);
+    assert_eq!(early.collect("INITIAL", FIRST), counts([("sent", 2)]));
+    assert_eq!(early.debits("u-1").len(), 1);
     for verb in ["waive", "cancel", "resume"] {
         dues.refuses_of("u-2", &dues.id("u-1", 1), verb, BACK, &[], &["belongs to another user"]);
         dues.refuses_of("u-1", "no-such-record", verb, BACK, &[], &["no billing record no-such-record"]);
@@ -271,7 +281,13 @@ fn a_pause_does_not_make_a_stopped_account_good() {
     let dues = in_arrears("03");
     dues.ask("pause", 0, BACK, &["--months", "1"]);
     dues.ask("resume", 0, "2026-02-06T08:00:00Z", &[]);
-    assert_eq!(dues.collect("INITIAL", "2026-02-09T08:00:00Z"), counts([("left.stopped", 1)]));
+    // Resumed after the due date, the failed period is skipped; the next one meets the same account.
+    assert_eq!(dues.statuses("u-1"), ["PAUSED_SKIPPED", "SCHEDULED"]);
+    assert_eq!(
+        dues.collect("INITIAL", "2026-03-02T08:00:00Z"),
+        counts([("left.stopped", 1), ("sent", 1)]),
+        "only the other member's"
+    );
     assert_eq!(dues.debits("u-1").len(), 1);
 }
 

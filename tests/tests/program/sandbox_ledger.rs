@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::support::run::Dues;
 
 /// The counts of a run that are outcomes of records and members.
-const COUNTS: [&str; 11] = [
+const COUNTS: [&str; 12] = [
     "sent",
     "collected",
     "refused",
@@ -22,6 +22,7 @@ const COUNTS: [&str; 11] = [
     "pause_ending",
     "locked",
     "failed",
+    "withdrawn",
 ];
 
 /// A debit in the network's ledger.

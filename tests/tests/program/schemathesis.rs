@@ -38,7 +38,8 @@ fn billing_and_the_server_answer_as_they_are_described() {
     let server = ["server", "webhooks", "billing", "entitlements"];
     asked(&server, "", |dues, serving| {
         api_fixtures::member(dues, serving);
-        format!("[parameters]\nuser_id = \"u-1\"\nsubscription_id = \"{}\"\n", dues.id("u-1", 0))
+        let money = api_fixtures::unapplied_money(dues, serving);
+        parameters(&[("user_id", "u-1"), ("subscription_id", &dues.id("u-1", 0)), ("money_id", &money)])
     });
 }
 

@@ -101,7 +101,7 @@ fn a_summary_has_exactly_six_counts_and_they_add_up() {
     let lines = [
         debit.submitted("p-1", "2026-02-01"),
         debit.submitted("p-1", "2026-02-01"),
-        debit.again("c-0").returned("p-2", "2026-02-02", "R01", "an old one"),
+        debit.returned("p-2", "2026-02-02", "C01", "a notice"),
         debit.completed("p-3", "2026-02-03"),
         json!({"event_id": "x-1", "type": "ONE_TIME_PAYMENT", "anything": [1, 2]}),
         json!({"event_id": "x-2", "type": "SUBSCRIPTION_COMPLETED"}),

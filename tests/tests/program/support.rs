@@ -1,6 +1,7 @@
 //! Running the program, and its input.
 
 pub(crate) mod api_fixtures;
+pub(crate) mod kill;
 pub(crate) mod records;
 pub(crate) mod run;
 pub(crate) mod server;

@@ -305,7 +305,8 @@ fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: 
     }
 }
 
-/// Every period of a membership has one record, due on the calendar's day; only pauses skip periods.
+/// Every period of a membership has one record, due on the calendar's day; only pauses and records that were too old to
+/// collect skip periods.
 fn periods(records: &[Value], found: &mut Findings) {
     let mut memberships: BTreeMap<(&str, &str, &str), Vec<&Value>> = BTreeMap::new();
     for record in records {
@@ -330,8 +331,12 @@ fn periods(records: &[Value], found: &mut Findings) {
             let Some(next) = of_one.get(n + 1) else { continue };
             let step = month_number(text(next, "billing_date")) - month_number(due);
             let paused = text(record, "billing_status") == "PAUSED_SKIPPED";
+            // A record that was never presented and is too old after 90 days is followed by the first due date
+            // from then on: the months between are not billed.
+            let stale =
+                text(record, "billing_status") == "STALE" && text(record, "transaction_id").is_empty();
             let expected = if yearly { 12 } else { 1 };
-            if !(step == expected || paused && step >= 1) {
+            if !(step == expected || paused && step >= 1 || stale && (3..=4).contains(&step)) {
                 found
                     .wrong(format!("{user}: {step} months between {due} and {}", text(next, "billing_date")));
             }

@@ -4,7 +4,7 @@
 //! as in a bank file.
 
 use dues_events::billing::idempotency::{IdempotencyToken, ParkedEvents};
-use dues_events::billing::membership::{Change, MembershipEvent, NewMembership, Step, plan};
+use dues_events::billing::membership::{Change, ChangePlan, MembershipEvent, NewMembership, Step, plan};
 use dues_events::billing::record::{Plan, State, TierName};
 use dues_events::{EventId, Item, Record, Time};
 use dues_processors::Delivery;
@@ -85,15 +85,7 @@ fn record(member: u32, fill: Fill) -> Result<Record, Error> {
         source: "memberships ACTIVATE".into(),
         change: Change::Activate(terms),
     };
-    let steps = match plan(&[], &event, ParkedEvents::Keep) {
-        Ok(dues_events::billing::membership::ChangePlan::Steps(steps)) => steps,
-        Ok(
-            dues_events::billing::membership::ChangePlan::Done
-            | dues_events::billing::membership::ChangePlan::Parked,
-        )
-        | Err(_) => Vec::new(),
-    };
-    let Some(Step::Create(record, _)) = steps.into_iter().next() else {
+    let Ok(ChangePlan::Next(Step::Create(record, _))) = plan(&[], &event, ParkedEvents::Keep) else {
         return Err(Error::Message("the workload created no record".into()));
     };
     let mut record = *record;
@@ -101,18 +93,20 @@ fn record(member: u32, fill: Fill) -> Result<Record, Error> {
     record.applied.push(event.token);
     if !matches!(fill, Fill::Due) {
         record.initial_run_date = record.created_date.clone();
+        // No next record follows: the workload is settlements, two writes each.
+        record.superseded_by = Some("bench".into());
     }
     record.version = 2;
     let transaction = Some(format!("c-{member:08}").as_str().into());
-    record.state = match fill {
+    let state = match fill {
         Fill::Old => State::Completed(dues_events::billing::record::Payment {
             transaction_id: transaction,
             at: record.created_date.clone(),
         }),
         Fill::Sent => State::AchSent(transaction),
-        Fill::Due => State::Scheduled(None),
+        Fill::Due => State::Scheduled,
     };
-    Ok(record)
+    Ok(record.in_state(state))
 }
 
 /// A deterministic hash that spreads members over the key space.

@@ -106,7 +106,7 @@ function show(told) {
   }
   if (told.counting !== undefined) return;
   if ($("[data-reload]")) location.reload();
-  $(".badge")?.classList.toggle("none", told.text.parked === "0");
+  for (const badge of $$(".badge")) badge.classList.toggle("none", badge.textContent === "0");
   pulse(told.pulse);
   moves(told.moves);
   // The charts are the server's: they are fetched again when the numbers behind them are others, every few seconds at the most.

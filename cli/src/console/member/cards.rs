@@ -1,12 +1,13 @@
-//! The cards next to the timeline: access, next steps, records, credits, Stripe, read models, parked
-//! records.
+//! The cards next to the timeline: access, next steps, records, unapplied money, credits, Stripe, read
+//! models, parked records.
 
 use dues_events::billing::record::{Record, Status};
 use dues_projections::entitlements::access::Source;
 use maud::{Markup, html};
 
 use super::Member;
-use crate::console::format::{chip, date_time, day, dollars, short, status_class, time};
+use crate::console::format::{amount, chip, date_time, day, dollars, short, status_class, time};
+use crate::console::money::anchor;
 use crate::console::query::percent_encode;
 use crate::output;
 
@@ -19,6 +20,7 @@ impl Member {
             (self.access())
             (self.next())
             (self.records(selected))
+            (self.money())
             (self.credits())
             (self.stripe())
             (self.read_models())
@@ -96,6 +98,27 @@ impl Member {
                                     td.n { (dollars(record.plan.amount.decimal())) }
                                     td { a.id href=(self.path(id)) title=(id) { (short(id.as_str())) } }
                                 }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn money(&self) -> Markup {
+        html! {
+            @if !self.money.is_empty() {
+                section.card id="money" {
+                    h2 { "Unapplied money " small { "as of today" } }
+                    ul.plain {
+                        @for row in &self.money {
+                            li {
+                                a href={ "/console/money#" (anchor(row)) } {
+                                    (amount(row.amount, row.currency))
+                                }
+                                ", " (row.reason.as_str()) ", since " (day(row.settled_at)) " "
+                                small.id { (short(row.subscription_id.as_str())) }
                             }
                         }
                     }
@@ -203,7 +226,7 @@ impl Member {
     }
 }
 
-/// What an operator has to know besides the status: bars, attempts, planned cancellation.
+/// What an operator has to know besides the status: bars, planned cancellation, refunds, unapplied money.
 fn status_details(record: &Record) -> Markup {
     let text = output::status_text(record);
     let details = text.strip_prefix(record.status().as_str()).unwrap_or_default().trim();

@@ -91,7 +91,11 @@ impl Aggregator {
         publish: impl Fn(Arc<Snapshot>),
     ) -> Result<(), StoreError> {
         let (mut aggregates, mut counted) = (Aggregates::default(), 0_u64);
-        let empty = Snapshot { parked: parked(&store.engine)?, ..Snapshot::empty(store) };
+        let empty = Snapshot {
+            parked: parked(&store.engine)?,
+            unapplied_money: store.engine.open_unapplied_money()?,
+            ..Snapshot::empty(store)
+        };
         let position = store.engine.snapshot(&BILLING_ACTIVITY, |item| {
             aggregates.add(item);
             counted += 1;
@@ -217,6 +221,7 @@ impl Aggregator {
             changes_per_second,
             events_history: self.events_history.iter().rev().copied().collect(),
             parked: parked(engine)?,
+            unapplied_money: engine.open_unapplied_money()?,
             transitions: self.transitions.iter().cloned().collect(),
         })
     }

@@ -28,6 +28,8 @@ pub(in crate::console) struct Snapshot {
     pub(in crate::console) events_history: Vec<u64>,
     /// Parked records by stream.
     pub(in crate::console) parked: Vec<(String, u64)>,
+    /// Amounts of unapplied money that await a decision.
+    pub(in crate::console) unapplied_money: u64,
     /// The latest transitions, newest first.
     pub(in crate::console) transitions: Vec<Transition>,
 }
@@ -68,6 +70,7 @@ impl Snapshot {
             changes_per_second: 0,
             events_history: Vec::new(),
             parked: Vec::new(),
+            unapplied_money: 0,
             transitions: Vec::new(),
         }
     }

@@ -1,11 +1,12 @@
 //! Follow-ups of a changed record. They derive from the record alone, so after a crash a redelivery,
 //! another event or the sweeper completes the same writes.
 
-use chrono::{Months, TimeDelta};
+use chrono::{Months, NaiveTime, TimeDelta};
 
+use crate::billing::attempts::Attempts;
 use crate::billing::event::{Event, EventKind};
 use crate::billing::idempotency::Applied;
-use crate::billing::record::{Process, Receipt, Record, State};
+use crate::billing::record::{ClosedAs, Pause, Process, Receipt, Record, Standing, State};
 use crate::calendar::{Term, billing_period};
 use crate::ids::SubscriptionId;
 use crate::item::Item;
@@ -42,17 +43,20 @@ pub fn followups(record: &Record) -> Vec<Followup> {
         let next = Record { subscription_id: id.clone(), ..next };
         owed.push(Followup::CreateNext(Box::new(next), Box::new(event)));
     }
-    if let (State::Error(_), Some(cancel_at), Some(failed_at)) =
-        (&record.state, &record.cancel_at, &record.last_run_date)
-        && cancel_at.at() <= failed_at.at()
+    if let (State::Scheduled | State::Error(_) | State::Paused(_), Some(updated)) =
+        (&record.state, &record.last_run_date)
     {
-        let id = format!("cancel:{}:{}", record.subscription_id, cancel_at.text());
-        owed.push(Followup::Apply(Box::new(Event::internal(
-            id.into(),
-            failed_at.at(),
-            "dues deferred-cancel",
-            EventKind::Cancelled,
-        ))));
+        let cancelled = |id: String, source| {
+            Followup::Apply(Box::new(Event::internal(id.into(), updated.at(), source, EventKind::Cancelled)))
+        };
+        if let Some(cancel_at) = record.cancel_at.as_ref().filter(|cancel_at| cancel_at.at() <= updated.at())
+        {
+            let id = format!("cancel:{}:{}", record.subscription_id, cancel_at.text());
+            owed.push(cancelled(id, "dues deferred-cancel"));
+        } else if let (Some(by), None) = (&record.superseded_by, record.state.last_failure()) {
+            // Its debit was in flight when another record replaced it, and was withdrawn.
+            owed.push(cancelled(format!("superseded:{}:{by}", record.subscription_id), "dues superseded"));
+        }
     }
     owed
 }
@@ -62,26 +66,30 @@ pub fn followups(record: &Record) -> Vec<Followup> {
 pub fn next_record(record: &Record) -> Option<Record> {
     let made_at = record.initial_run_date.as_ref().or(record.state.closed_at())?.at();
     let schedule = record.schedule();
-    let (anchor, due) = match (&record.state, record.term) {
-        // After a skipped pause, a monthly membership continues with the first due date on or after the
-        // resume date.
-        (State::PausedSkipped(..), Term::Monthly) => {
-            (schedule.anchor, schedule.after(resume_date(record)? - TimeDelta::nanoseconds(1))?)
+    // The period that it bills, wherever it was moved to; the next one is never due before it.
+    let period = record.scheduled_date().at();
+    let due_since = period.max(record.billing_date.at());
+    let (anchor, due) = match (&record.standing, record.term) {
+        // A monthly membership continues with the first due date on or after the day of resuming.
+        (Standing::Closed { closed_as: ClosedAs::PausedSkipped, .. }, Term::Monthly) => {
+            let day = resumed_on(record)?.date_naive().and_time(NaiveTime::MIN).and_utc();
+            (schedule.anchor, schedule.from_in_later_period(day, period)?)
         }
-        // A yearly membership would lose a year that way: its due dates are counted from the resume date.
-        (State::PausedSkipped(..), Term::Yearly) => (resume_date(record)?, resume_date(record)?),
+        // A yearly membership would lose a year that way: its due dates are counted from the day of resuming.
+        (Standing::Closed { closed_as: ClosedAs::PausedSkipped, .. }, Term::Yearly) => {
+            // Counted from its own anchor it would have this record's id.
+            let resumed = resumed_on(record)?.max(schedule.anchor + TimeDelta::seconds(1));
+            (resumed, resumed)
+        }
+        // What was missed meanwhile is not billed.
         (
-            State::Scheduled(_)
-            | State::AchSent(_)
-            | State::Completed(_)
-            | State::Error(_)
-            | State::Waived(_)
-            | State::Cancelled(_)
-            | State::Paused(_)
-            | State::Refunded(_)
-            | State::Stale(_),
+            Standing::Closed { closed_as: ClosedAs::Stale, at: Some(closed_at), .. },
             Term::Monthly | Term::Yearly,
-        ) => (schedule.anchor, schedule.after(record.billing_date.at())?),
+        ) => (schedule.anchor, schedule.from_in_later_period(closed_at.at(), period)?),
+        (
+            Standing::Open | Standing::Paused { .. } | Standing::Closed { .. },
+            Term::Monthly | Term::Yearly,
+        ) => (schedule.anchor, schedule.from_in_later_period(due_since, period)?),
     };
     let since = record.since().unwrap_or(schedule.anchor);
     Some(Record {
@@ -91,7 +99,11 @@ pub fn next_record(record: &Record) -> Option<Record> {
         plan: record.downgrade.clone().unwrap_or_else(|| record.plan.clone()),
         term: record.term,
         billing_week: record.billing_week,
-        state: State::Scheduled(None),
+        standing: record.pause_passed_on.map_or(Standing::Open, |months| Standing::Paused { months }),
+        attempts: Attempts::default(),
+        state: record
+            .pause_passed_on
+            .map_or(State::Scheduled, |months| State::Paused(Pause { months, last: None })),
         process: Process::Initial,
         updated_event: None,
         created_date: Some(GoTime::trimmed(made_at)),
@@ -101,15 +113,15 @@ pub fn next_record(record: &Record) -> Option<Record> {
         anchor: Some(GoTime::trimmed(anchor)),
         member_since: Some(GoTime::trimmed(since)),
         provider: record.provider,
-        attempts: 0,
-        attempt_key: None,
         due_notice: None,
-        earlier: Vec::new(),
         next: None,
         cancel_at: record.cancel_at.clone(),
         downgrade: None,
         bar: record.bar.clone(),
         superseded_by: None,
+        pending_change: None,
+        pause_passed_on: None,
+        original_due_date: None,
         moved_to: None,
         version: 0,
         applied: Applied::default(),
@@ -120,8 +132,7 @@ pub fn next_record(record: &Record) -> Option<Record> {
 
 /// Names the next period's record, unless one is named already or this record is superseded.
 pub(super) fn with_next(mut record: Record) -> Record {
-    let attempted_before = record.next.is_some();
-    if !attempted_before && record.superseded_by.is_none() {
+    if record.next.is_none() && record.superseded_by.is_none() {
         record.next = next_record(&record).map(|next| next.subscription_id);
     }
     record
@@ -131,7 +142,7 @@ pub(super) fn with_next(mut record: Record) -> Record {
 /// bills the time after its due date; an attempted one covers the time up to the next due date.
 pub(super) fn period_end(record: &Record) -> Option<Time> {
     match &record.state {
-        State::Scheduled(_) | State::Paused(_) => Some(record.billing_date.at()),
+        State::Scheduled | State::Paused(_) => Some(record.billing_date.at()),
         State::AchSent(_)
         | State::Completed(_)
         | State::Error(_)
@@ -139,8 +150,17 @@ pub(super) fn period_end(record: &Record) -> Option<Time> {
         | State::Cancelled(_)
         | State::PausedSkipped(..)
         | State::Refunded(_)
-        | State::Stale(_) => record.schedule().after(record.billing_date.at()),
+        | State::Stale(_) => {
+            let period = record.scheduled_date().at();
+            record.schedule().from_in_later_period(period.max(record.billing_date.at()), period)
+        }
     }
+}
+
+/// The day on which a skipped pause ended: when it expired, or earlier when the member resumed.
+fn resumed_on(record: &Record) -> Option<Time> {
+    let expires = resume_date(record)?;
+    Some(record.state.closed_at().map_or(expires, |closed| closed.at().min(expires)))
 }
 
 /// When the pause of a record expires: its due date plus the length of the pause in months.

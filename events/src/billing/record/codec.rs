@@ -1,14 +1,17 @@
 //! Encoding and decoding of records as table rows.
 
+use super::standing::of_state;
 use crate::attributes::*;
+use crate::billing::attempts::{Attempt, Attempts, Failed};
 use crate::billing::idempotency::{Applied, IdempotencyToken};
 use crate::billing::record::{
-    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, State, Status,
-    TierName, UpdatedEvent,
+    Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, Standing,
+    State, Status, TierName, UpdatedEvent,
 };
 use crate::calendar::{BillingWeek, Term};
 use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
 use crate::item::{Item, Value};
+use crate::money::Money;
 use crate::row::Reader;
 
 pub use crate::row::ReadError;
@@ -77,6 +80,7 @@ impl Record {
             (ANCHOR_DATE, self.anchor.as_ref()),
             (MEMBER_SINCE, self.member_since.as_ref()),
             (CANCEL_AT, self.cancel_at.as_ref()),
+            (ORIGINAL_DUE_DATE, self.original_due_date.as_ref()),
             (MOVED_TO, self.moved_to.as_ref()),
             (DUE_NOTICE, self.due_notice.as_ref()),
         ] {
@@ -87,8 +91,8 @@ impl Record {
         for (name, value) in [
             (PROVIDER, self.provider.map(Provider::as_str)),
             (NEXT_SUBSCRIPTION_ID, self.next.as_ref().map(SubscriptionId::as_str)),
-            (ATTEMPT_KEY, self.attempt_key.as_ref().map(AttemptKey::as_str)),
             (COLLECTION_BAR, self.bar.as_deref()),
+            (PENDING_CHANGE, self.pending_change.as_deref()),
             (SUPERSEDED_BY, self.superseded_by.as_ref().map(SubscriptionId::as_str)),
         ] {
             if let Some(value) = value {
@@ -99,7 +103,19 @@ impl Record {
             text(PENDING_TIER_NAME, plan.tier.as_str());
             text(PENDING_AMOUNT, &plan.amount.to_string());
         }
-        item.set(PAUSE_DURATION_MONTHS, Value::number(self.state.pause_months().into()));
+        if !self.attempts.is_empty() {
+            text(ATTEMPT_LOG, &self.attempts.to_text());
+        }
+        let refunded = self.refunded_amount();
+        if refunded > Money::ZERO {
+            text(REFUNDED_AMOUNT, &refunded.to_string());
+        }
+        // While a debit of a paused record is in flight the pause is not its status, but still its standing.
+        let months = match self.standing {
+            Standing::Open => 0,
+            Standing::Paused { months } | Standing::Closed { months, .. } => months,
+        };
+        item.set(PAUSE_DURATION_MONTHS, Value::number(months.into()));
         if let Some(week) = self.billing_week {
             item.set(BILLING_WEEK, Value::number(week.get().into()));
         }
@@ -107,14 +123,11 @@ impl Record {
         if self.downgrade.is_some() && self.next.is_none() {
             item.set(IS_PENDING_DOWNGRADE, Value::Bool(true));
         }
-        if self.attempts > 0 {
-            item.set(ATTEMPTS, Value::number(self.attempts.into()));
+        if let Some(months) = self.pause_passed_on {
+            item.set(PAUSE_PASSED_ON, Value::number(months.into()));
         }
-        if !self.earlier.is_empty() {
-            item.set(
-                EARLIER_TRANSACTION_IDS,
-                Value::L(self.earlier.iter().map(|id| Value::text(id.as_str())).collect()),
-            );
+        if self.attempts.last_number() > 0 {
+            item.set(ATTEMPTS, Value::number(self.attempts.last_number().into()));
         }
         if self.version > 0 {
             item.set(VERSION, Value::number(self.version));
@@ -183,7 +196,8 @@ impl History {
 }
 
 fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
-    let record = Record {
+    let (state, pause_months) = read_state(row)?;
+    let mut record = Record {
         user_id: row.text(USER_ID)?.into(),
         billing_date: row.time(BILLING_DATE)?.ok_or_else(|| row.error(BILLING_DATE, "is not set"))?,
         subscription_id: row.text(SUBSCRIPTION_ID)?.into(),
@@ -193,7 +207,9 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
         },
         term: row.parsed(TERM, "MONTHLY or YEARLY", Term::read)?.unwrap_or(Term::Monthly),
         billing_week: week(row)?,
-        state: read_state(row)?,
+        standing: Standing::Open,
+        attempts: Attempts::default(),
+        state,
         process: Process::read(&row.optional_text(PROCESS)?.unwrap_or_default()),
         updated_event: row.some_text(UPDATED_EVENT)?.map(|text| UpdatedEvent::read(&text)),
         created_date: row.time(CREATED_DATE)?,
@@ -206,10 +222,7 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
         anchor: row.time(ANCHOR_DATE)?,
         member_since: row.time(MEMBER_SINCE)?,
         provider: row.parsed(PROVIDER, "cognito or local", Provider::read)?,
-        attempts: row.count(ATTEMPTS)?.try_into().map_err(|_| row.error(ATTEMPTS, "is too large"))?,
-        attempt_key: row.some_text(ATTEMPT_KEY)?.map(AttemptKey::from),
         due_notice: row.time(DUE_NOTICE)?,
-        earlier: row.texts(EARLIER_TRANSACTION_IDS)?.into_iter().map(TransactionId::from).collect(),
         next: row.some_text(NEXT_SUBSCRIPTION_ID)?.map(SubscriptionId::from),
         cancel_at: row.time(CANCEL_AT)?,
         downgrade: match (row.money(PENDING_AMOUNT)?, row.some_text(PENDING_TIER_NAME)?) {
@@ -218,6 +231,9 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
         },
         bar: row.some_text(COLLECTION_BAR)?,
         superseded_by: row.some_text(SUPERSEDED_BY)?.map(SubscriptionId::from),
+        pending_change: row.some_text(PENDING_CHANGE)?,
+        pause_passed_on: u32::try_from(row.count(PAUSE_PASSED_ON)?).ok().filter(|months| *months > 0),
+        original_due_date: row.time(ORIGINAL_DUE_DATE)?,
         moved_to: row.time(MOVED_TO)?,
         version: row.count(VERSION)?,
         applied: match row.bytes(APPLIED)? {
@@ -229,6 +245,9 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
         data: Item::new(),
         extra: Item::new(),
     };
+    (record.standing, record.attempts) = read_attempts(row, &record, pause_months)?;
+    record.derive_state();
+    row.item.remove(REFUNDED_AMOUNT);
     // Derived when written. A flag without a plan (an older writer's) stays among the unknown attributes.
     row.item.remove(BILLING_PERIOD);
     if record.downgrade.is_some() {
@@ -239,7 +258,40 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
     Ok(Record { data, extra, ..record })
 }
 
-fn read_state(row: &mut Reader) -> Result<State, ReadError> {
+/// The attempts of a row: its own log, or what the row of another writer shows.
+fn read_attempts(
+    row: &mut Reader,
+    record: &Record,
+    pause_months: u32,
+) -> Result<(Standing, Attempts), ReadError> {
+    let last_number = u32::try_from(row.count(ATTEMPTS)?).map_err(|_| row.error(ATTEMPTS, "is too large"))?;
+    let earlier = row.texts(EARLIER_TRANSACTION_IDS)?;
+    let key = row.some_text(ATTEMPT_KEY)?.map(AttemptKey::from);
+    let (mut standing, shown) = of_state(&record.state, record);
+    if record.version > 0 && standing == Standing::Open && pause_months > 0 {
+        standing = Standing::Paused { months: pause_months };
+    }
+    if let Some(log) = row.some_text(ATTEMPT_LOG)? {
+        let attempts =
+            Attempts::read(&log, last_number).map_err(|problem| row.error(ATTEMPT_LOG, problem))?;
+        return Ok((standing, attempts));
+    }
+    let first_run = record.initial_run_date.as_ref().unwrap_or(&record.billing_date).at();
+    let failed = |id: String| Attempt {
+        transaction_id: Some(TransactionId::from(id)),
+        returned: Some(Failed { at: first_run, failure: Failure(String::new()) }),
+        ..Attempt::default()
+    };
+    let mut attempts: Vec<Attempt> = shown.as_slice().to_vec();
+    if let (Some(attempt), Some(key)) = (attempts.first_mut(), key) {
+        attempt.number = key.number_of(&record.subscription_id);
+    }
+    attempts.extend(earlier.into_iter().map(failed));
+    Ok((standing, Attempts::of_other_writer(attempts, last_number)))
+}
+
+/// The state as the row's own columns show it, and the length of its pause.
+fn read_state(row: &mut Reader) -> Result<(State, u32), ReadError> {
     let status = row
         .parsed(BILLING_STATUS, "a billing status", Status::read)?
         .ok_or_else(|| row.error(BILLING_STATUS, "is missing"))?;
@@ -255,8 +307,12 @@ fn read_state(row: &mut Reader) -> Result<State, ReadError> {
     };
     let payment = || Payment { transaction_id: transaction_id.clone(), at: at.clone() };
     let closed = || Closed { at: at.clone(), last: last() };
-    Ok(match status {
-        Status::Scheduled => State::Scheduled(last()),
+    let state = match status {
+        // An older writer's record that waits again after a pause keeps its failed attempt.
+        Status::Scheduled => match last() {
+            Some(failed) if !failed.failure.text().is_empty() => State::Error(failed),
+            Some(_) | None => State::Scheduled,
+        },
         Status::AchSent => State::AchSent(transaction_id),
         Status::Completed => State::Completed(payment()),
         Status::Error => State::Error(
@@ -270,7 +326,8 @@ fn read_state(row: &mut Reader) -> Result<State, ReadError> {
         }
         Status::Refunded => State::Refunded(payment()),
         Status::Stale => State::Stale(closed()),
-    })
+    };
+    Ok((state, months))
 }
 
 fn week(row: &mut Reader) -> Result<Option<BillingWeek>, ReadError> {

@@ -1,12 +1,14 @@
 //! The stream `memberships`: activations, cancellations, pauses and tier changes.
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::billing::idempotency::IdempotencyToken;
 use crate::billing::membership::{Change, MembershipEvent, NewMembership};
 use crate::billing::record::{Plan, Provider, TierName};
 use crate::calendar::{BillingWeek, Term};
 use crate::ids::EventId;
+use crate::time::GoTime;
 use crate::wire::{Field, WireError, object, parse_if_known, required_id, required_time};
 
 #[derive(Deserialize)]
@@ -111,6 +113,41 @@ pub fn decode(bytes: &[u8]) -> Result<Option<MembershipEvent>, WireError> {
     let token =
         IdempotencyToken::new(&id, &[kind.source(), &at.to_rfc3339(), user_id, &format!("{change:?}")]);
     Ok(Some(MembershipEvent { id, at, user_id: user_id.into(), source: kind.source().into(), change, token }))
+}
+
+/// Encodes a change as its stream has it: decoding gives the same change, with the same token.
+#[must_use]
+pub fn encode(event: &MembershipEvent) -> String {
+    let plan = |plan: &Plan| {
+        json!({
+            "tier": plan.tier.tier(), "version": plan.tier.version(), "amount": plan.amount.to_string(),
+        })
+    };
+    let (kind, membership) = match &event.change {
+        Change::Activate(new) => (Kind::Activate, terms_json(new)),
+        Change::Reactivate(new) => (Kind::Reactivate, terms_json(new)),
+        Change::Cancel => (Kind::Cancel, json!({})),
+        Change::Retract => (Kind::Retract, json!({})),
+        Change::CloseAccount => (Kind::CloseAccount, json!({})),
+        Change::Pause { months } => (Kind::Pause, json!({"pause_duration_months": months})),
+        Change::Unpause => (Kind::Unpause, json!({})),
+        Change::Upgrade(new) => (Kind::Upgrade, plan(new)),
+        Change::Downgrade(new) => (Kind::Downgrade, plan(new)),
+    };
+    let kind = kind.source().strip_prefix("memberships ").unwrap_or_default();
+    json!({
+        "event_id": event.id.as_str(), "type": kind, "occurred_at": GoTime::trimmed(event.at).text(),
+        "user_id": event.user_id.as_str(), "membership": membership,
+    })
+    .to_string()
+}
+
+fn terms_json(new: &NewMembership) -> Value {
+    json!({
+        "tier": new.plan.tier.tier(), "version": new.plan.tier.version(), "amount": new.plan.amount.to_string(),
+        "term": new.term.as_str(), "billing_date": GoTime::trimmed(new.billing_date).text(),
+        "billing_week": new.billing_week.map(BillingWeek::get), "provider": new.provider.map(Provider::as_str),
+    })
 }
 
 impl WireMembership {

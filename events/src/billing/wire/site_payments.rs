@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::billing::event::{Event, EventKind, Paid};
+use crate::billing::event::{AttemptName, Event, EventKind, Report, ReportKind};
 use crate::billing::idempotency::IdempotencyToken;
 use crate::billing::record::{Failure, Process, Receipt};
 use crate::collections::ach::ReturnCode;
 use crate::ids::{EventId, SubscriptionId, TransactionId, UserId};
 use crate::item::{Item, Value};
-use crate::money::Money;
+use crate::money::{Currency, Money};
 use crate::wire::{Field, WireError, object, parse_if_known, quoted, required_id, required_time};
 
 /// A settlement or another outcome of a debit.
@@ -99,6 +99,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<Settlement>, WireError> {
     let at = required_time(&wire.occurred_at, "occurred_at")?;
     let payment = wire.payment.ok_or_else(|| WireError::missing("payment"))?;
     let subscription_id = required_id(&payment.subscription_id, "payment.subscription_id")?;
+    let record = SubscriptionId::from(subscription_id);
     let user_id = required_id(&payment.user_id, "payment.user_id")?;
     read_status(kind, &payment)?;
     let amount: Money = payment.amount.required_as("payment.amount")?;
@@ -125,17 +126,20 @@ pub fn decode(bytes: &[u8]) -> Result<Option<Settlement>, WireError> {
         payment.return_code.as_deref().unwrap_or(""),
         payment.message.as_deref().unwrap_or(""),
     ];
+    let attempt = AttemptName::reported(&record, transaction_id, payment.payment_id.optional());
+    let report = Report { attempt, kind: report_kind(kind, amount, code, &payment)? };
     let event = Event {
         token: IdempotencyToken::new(&id, &content),
         id,
         at,
         source: kind.source().into(),
-        kind: event_kind(kind, transaction_id, code, &payment),
+        kind: EventKind::Reported(report),
         // Another service submitted the debit and does not name the process.
         process: (kind == Kind::Submitted).then_some(Process::NotIdentified),
         data: data(&payment, amount),
+        begins: None,
     };
-    Ok(Some(Settlement { user_id: user_id.into(), subscription_id: subscription_id.into(), event }))
+    Ok(Some(Settlement { user_id: user_id.into(), subscription_id: record, event }))
 }
 
 fn read_status(kind: Kind, payment: &WirePayment) -> Result<(), WireError> {
@@ -163,29 +167,32 @@ fn read_code(payment: &WirePayment) -> Result<Option<ReturnCode>, WireError> {
     }
 }
 
-fn event_kind(
+/// What the payment reports. Without a currency it is in US dollars, as all dues are.
+fn report_kind(
     kind: Kind,
-    transaction_id: Option<TransactionId>,
+    amount: Money,
     code: Option<ReturnCode>,
     payment: &WirePayment,
-) -> EventKind {
+) -> Result<ReportKind, WireError> {
     let message = payment.message.optional();
-    match kind {
-        Kind::Submitted => EventKind::Sent { transaction_id, key: None },
-        Kind::Completed => EventKind::Settled(Paid {
-            transaction_id,
+    let currency = match payment.currency.optional() {
+        None => Currency::USD,
+        Some(_) => payment.currency.one_of("payment.currency", "a code such as USD", Currency::read)?,
+    };
+    Ok(match kind {
+        Kind::Submitted => ReportKind::Sent,
+        Kind::Completed => ReportKind::Settled {
+            amount,
+            currency,
             receipt: Receipt {
                 account_mask: last_four(payment.account_mask.optional().unwrap_or_default()),
                 payment_type: payment.payment_type.optional().unwrap_or_default().to_owned(),
             },
-        }),
-        Kind::Returned => EventKind::Failed { transaction_id, failure: Failure::new(code, message) },
-        Kind::Refunded => EventKind::Refunded { transaction_id },
-        Kind::ChargedBack => EventKind::ChargedBack {
-            transaction_id,
-            failure: Failure::new(code, message.or(Some("charged back"))),
         },
-    }
+        Kind::Returned => ReportKind::Returned(Failure::new(code, message)),
+        Kind::Refunded => ReportKind::Refunded { amount, currency },
+        Kind::ChargedBack => ReportKind::ChargedBack(Failure::new(code, message.or(Some("charged back")))),
+    })
 }
 
 /// Keeps at most the last four digits, whatever a producer sends.

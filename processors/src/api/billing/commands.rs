@@ -1,4 +1,4 @@
-//! Commands on a billing record: pay, waive, cancel, pause, resume.
+//! Commands on a billing record: pay, waive, cancel, pause, resume, move, refund.
 
 use axum::extract::State;
 use axum::http::Method;
@@ -8,15 +8,16 @@ use dues_events::wire::WireError;
 use dues_events::{Record, Rejection, SubscriptionId, UserId};
 use dues_store::{CommitError, Engine};
 
-use super::schema::{Cancel, Outcome as OutcomeSchema, Pause, Pay};
+use super::schema::{Cancel, Move, Outcome as OutcomeSchema, Pause, Pay, Refund};
 use super::{find, not_found, record_json};
 use crate::api::document::Operation;
-use crate::api::extract::{Body, Ids};
+use crate::api::extract::{Actor, Body, Ids};
 use crate::api::routes::Routes;
 use crate::api::schema::FreeForm;
 use crate::api::{Error, Response, Shared};
 use crate::collections::commands::{Command, CommandReply, command};
 use crate::collections::gateway::Gateway;
+use crate::collections::money::MoneyError;
 use crate::collections::{Collector, Outcome, UserCollection};
 use crate::runtime::json_fields::Fields;
 
@@ -28,6 +29,7 @@ enum Verb {
     Cancel,
     Pause,
     Resume,
+    Move,
 }
 
 /// Declares the routes of commands.
@@ -53,8 +55,20 @@ pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R)
     let routes = add(routes, Verb::Pause, "/{user_id}/subscriptions/{subscription_id}/pause", || {
         described("pause_subscription", "Pauses billing.").needs::<Pause>()
     });
-    add(routes, Verb::Resume, "/{user_id}/subscriptions/{subscription_id}/resume", || {
+    let routes = add(routes, Verb::Resume, "/{user_id}/subscriptions/{subscription_id}/resume", || {
         described("resume_subscription", "Resumes billing.").body::<FreeForm>()
+    });
+    let routes = add(routes, Verb::Move, "/{user_id}/subscriptions/{subscription_id}/move", || {
+        described("move_subscription", "Moves a record that is not paid to another due date.").needs::<Move>()
+    });
+    routes.route(Method::POST, "/{user_id}/subscriptions/{subscription_id}/refund", refund, || {
+        Operation::new("refund_subscription", "Refunds a paid record, in full or in part.")
+            .body::<Refund>()
+            .answer::<OutcomeSchema>(
+                202,
+                "The gateway accepted the refund; the record changes when the bank reports it.",
+            )
+            .errors(&[402, 404, 409, 422, 500, 503])
     })
 }
 
@@ -78,6 +92,7 @@ impl Verb {
             Self::Cancel => Command::Cancel { now: fields.flag("now")? },
             Self::Pause => Command::Pause { months: fields.number("pause_duration_months", 1, 12)? },
             Self::Resume => Command::Resume,
+            Self::Move => Command::Move { to: fields.time("to")? },
         })
     }
 
@@ -91,6 +106,7 @@ impl Verb {
             Self::Cancel => "cancel_pending",
             Self::Pause => "paused",
             Self::Resume => "resumed",
+            Self::Move => "moved",
         }
     }
 }
@@ -115,6 +131,22 @@ async fn run<E: Engine, G: Gateway>(
         }
         Err(CommitError::Rejected(rejection)) => Err(rejected(&user, &id, &rejection)),
         Err(CommitError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// Refunds a paid record.
+async fn refund<E: Engine, G: Gateway>(
+    State(api): State<Shared<E, G>>,
+    ids: Ids,
+    Actor(actor): Actor,
+    Body(fields): Body<Fields>,
+) -> Result<Response, Error> {
+    let (user, id) = (ids.user(), ids.subscription());
+    let amount = fields.optional_money("amount")?;
+    match api.collector.refund_record(&user, &id, amount, &actor).await {
+        Ok((record, _)) => Ok(changed(202, &record, "refund_requested")),
+        Err(MoneyError::Commit(CommitError::Rejected(rejection))) => Err(rejected(&user, &id, &rejection)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -143,6 +175,7 @@ async fn paid<E: Engine, G: Gateway>(
         Outcome::Free => (200, "free", None),
         Outcome::Refused(reason) => return Err(Error::new(402, "refused", reason)),
         Outcome::Skipped(reason) => return Err(not_collected(&reason)),
+        Outcome::Withdrawn(reason) => return Err(Error::new(409, "withdrawn", reason)),
         Outcome::Cancelled => {
             return Err(Error::new(409, "cancelled", "the requested cancellation has taken effect"));
         }
@@ -179,6 +212,8 @@ fn not_collected(reason: &Reason) -> Error {
         | Reason::NotDue(_)
         | Reason::EnoughToday
         | Reason::SignalKnown
+        | Reason::UnappliedMoney
+        | Reason::MembershipEnded
         | Reason::Overtaken => 409,
     };
     Error::new(status, reason.code(), reason.to_string())
@@ -192,7 +227,6 @@ fn rejected(user: &UserId, id: &SubscriptionId, rejection: &Rejection) -> Error 
         Rejection::ConflictingContent
         | Rejection::TooManyEvents
         | Rejection::Final(_)
-        | Rejection::NotYetSent
         | Rejection::AlreadySent
         | Rejection::InFlight
         | Rejection::AlreadyPaid
@@ -202,6 +236,6 @@ fn rejected(user: &UserId, id: &SubscriptionId, rejection: &Rejection) -> Error 
     }
 }
 
-fn conflict(rejection: &Rejection) -> Error {
+pub(super) fn conflict(rejection: &Rejection) -> Error {
     Error::new(409, rejection.code(), rejection.to_string())
 }

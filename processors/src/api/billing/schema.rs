@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "schemas of rows that the records' codec writes")]
 
 use chrono::{DateTime, Utc};
+use dues_events::billing::attempts::UnappliedReason;
 use dues_events::billing::record::{INACTIVE, Status};
+use dues_store::billing::money::MoneyStatus;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::openapi::RefOr;
@@ -46,6 +48,95 @@ pub(super) struct Cancel {
 pub(super) struct Pause {
     #[schema(minimum = 1, maximum = 12)]
     pause_duration_months: u32,
+}
+
+/// Move a record to another due date.
+#[derive(ToSchema)]
+#[schema(as = MoveSubscription)]
+pub(super) struct Move {
+    /// The new due date: RFC 3339, or a day.
+    #[schema(schema_with = time_or_day)]
+    to: String,
+}
+
+/// Refund a paid record.
+#[derive(ToSchema)]
+#[schema(as = RefundSubscription)]
+pub(super) struct Refund {
+    /// Dollars and cents; everything that is left of the payment unless given.
+    #[schema(pattern = r"^[0-9]+(\.[0-9]{1,2})?$")]
+    amount: Option<String>,
+}
+
+/// Apply unapplied money to a record.
+#[derive(ToSchema)]
+pub(super) struct ApplyMoney {
+    /// An open record of the same member.
+    #[schema(min_length = 1, max_length = 256)]
+    subscription_id: String,
+}
+
+/// Dismiss unapplied money.
+#[derive(ToSchema)]
+pub(super) struct DismissMoney {
+    /// Why nothing is done about it.
+    #[schema(min_length = 1, max_length = 256)]
+    reason: String,
+}
+
+fn money_statuses() -> RefOr<Schema> {
+    one_of(MoneyStatus::ALL.map(MoneyStatus::as_str))
+}
+
+fn unapplied_reasons() -> RefOr<Schema> {
+    one_of(UnappliedReason::ALL.map(UnappliedReason::as_str))
+}
+
+/// `status` of the list of unapplied money.
+#[derive(IntoParams)]
+pub(super) struct OfStatus {
+    /// What became of it; `OPEN` unless given.
+    #[param(schema_with = money_statuses, required = false)]
+    status: Option<String>,
+}
+
+/// Unapplied money, oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct MoneyList {
+    pub(super) money: Vec<UnappliedMoney>,
+}
+
+/// Money that arrived and pays for nothing.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UnappliedMoney {
+    /// The record and the transaction.
+    pub(super) id: String,
+    /// What became of it.
+    #[schema(schema_with = money_statuses)]
+    pub(super) status: &'static str,
+    /// The member whom the payment names.
+    pub(super) user_id: String,
+    /// The record that the payment names.
+    pub(super) subscription_id: String,
+    #[schema(required)]
+    pub(super) transaction_id: Option<String>,
+    /// How much of it is left.
+    pub(super) amount: String,
+    /// ISO 4217.
+    #[schema(pattern = "^[A-Z]{3}$")]
+    pub(super) currency: String,
+    pub(super) settled_at: DateTime<Utc>,
+    /// Why it pays for nothing.
+    #[schema(schema_with = unapplied_reasons)]
+    pub(super) reason: &'static str,
+    /// Who decided about money without a record; other decisions are in the record's history.
+    #[schema(required)]
+    pub(super) actor: Option<String>,
+    #[schema(required)]
+    pub(super) decided_at: Option<DateTime<Utc>>,
+    /// What was decided, and why.
+    #[schema(required)]
+    pub(super) note: Option<String>,
 }
 
 /// `at` of `explain`.
@@ -159,6 +250,9 @@ pub(super) struct Record {
     pending_tier_name: Option<String>,
     #[schema(nullable = false)]
     pending_amount: Option<String>,
+    /// How much of the payment went back to the member.
+    #[schema(nullable = false)]
+    refunded_amount: Option<String>,
     pause_duration_months: u32,
     /// Which Friday, for Friday billing.
     #[schema(nullable = false)]

@@ -1,6 +1,6 @@
 //! EventBridge events as Lambda delivers them, one for each invocation: `webhook-worker`,
-//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `usage-reset`. On an error, Lambda
-//! redelivers the event.
+//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `sweep`, `usage-reset`. On an error,
+//! Lambda redelivers the event.
 //!
 //! The types are our own: those of `aws_lambda_events` need a feature that links `serde_with`, and fail on
 //! fields that nothing here reads.
@@ -8,10 +8,11 @@
 use dues_events::collections::eligibility::Rules;
 use dues_events::wire::WireError;
 use dues_store::lock::Locks;
-use dues_store::{Engine, Store, StoreError};
+use dues_store::{CommitError, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::billing::sweeper::{self, SweepSummary};
 use crate::collections::gateway::Gateway;
 use crate::collections::job::{self, JobError};
 use crate::collections::notifier;
@@ -176,7 +177,8 @@ pub async fn collections_job<E: Engine, Q: Queue>(
 ) -> Result<JobSummary, ScheduleError> {
     let no_object = || WireError { field: "input".to_owned(), problem: "is not a JSON object".to_owned() };
     let process = Fields::of(input.0).ok_or_else(no_object)?.process("process")?;
-    let progress = job::collections_job(store, rules, queue, process, |_| {}).await?;
+    let progress =
+        job::collections_job(store, rules, queue, process, job::Staleness::Guarded, |_| {}).await?;
     let summary = JobSummary {
         process: process.name(),
         read: progress.read,
@@ -189,7 +191,7 @@ pub async fn collections_job<E: Engine, Q: Queue>(
     Ok(summary)
 }
 
-/// Input from the schedules of `notifier-scheduler` and `usage-reset`; its content is ignored.
+/// Input from the schedules of `notifier-scheduler`, `sweep` and `usage-reset`; its content is ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Tick {}
 
@@ -205,6 +207,14 @@ pub async fn notifier_scheduler<E: Engine, B: Bus>(
     let NotifierSummary { due_soon, published: told, known, failed, locked } = &notified;
     tracing::info!(due_soon, told, known, failed, locked, "notifier");
     Ok(notified)
+}
+
+/// `sweep`: completes interrupted commits.
+pub async fn sweep<E: Engine>(store: &Store<E>, _: Tick) -> Result<SweepSummary, CommitError> {
+    let swept = sweeper::sweep(store).await?;
+    let SweepSummary { users, rolled_forward, created, followups, removed } = swept;
+    tracing::info!(users, rolled_forward, created, followups, removed, "sweep");
+    Ok(swept)
 }
 
 /// `usage-reset`: deletes the daily usage of days that are over.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tower::ServiceExt as _;
 
-use crate::api::Response;
+use crate::api::{Actor, Response};
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -48,6 +48,17 @@ pub struct RequestContext {
     pub stage: Option<String>,
     /// The request line.
     pub http: RequestLine,
+    /// What API Gateway knows of the caller; its shape depends on the route's authorisation.
+    #[serde(default)]
+    pub authorizer: Value,
+}
+
+impl RequestContext {
+    /// The authenticated caller: the subject of a JWT, or the ARN of an IAM identity.
+    fn actor(&self) -> Option<Actor> {
+        let name = |pointer| self.authorizer.pointer(pointer).and_then(Value::as_str);
+        name("/jwt/claims/sub").or_else(|| name("/iam/userArn")).map(|name| Actor(name.to_owned()))
+    }
 }
 
 /// A request line.
@@ -107,9 +118,14 @@ pub async fn http_api(router: &Router, request: HttpApiRequest) -> HttpApiRespon
         uri = uri + "?" + &request.raw_query_string;
     }
     let method = request.request_context.http.method.as_str();
-    let Ok(request) = axum::http::Request::builder().method(method).uri(uri).body(Body::from(body)) else {
+    let actor = request.request_context.actor();
+    let Ok(mut request) = axum::http::Request::builder().method(method).uri(uri).body(Body::from(body))
+    else {
         return Response::error(404, "no_such_path", "the method or the path cannot be read").into();
     };
+    if let Some(actor) = actor {
+        request.extensions_mut().insert(actor);
+    }
     let (head, body) = router.clone().oneshot(request).await.into_response().into_parts();
     // Response bodies are in memory: collecting them cannot fail.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();

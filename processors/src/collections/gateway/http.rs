@@ -1,15 +1,15 @@
 //! A payments service over HTTP: `POST {base}/payments` submits a debit, `GET {base}/payments/{key}` looks
-//! it up.
+//! it up; `/refunds` does the same for refunds.
 //!
 //! A well-formed response is the answer. A request that cannot have arrived is resent. After anything else
-//! the debit may exist, so its key is looked up first; it is resubmitted, under the same key, only if the
-//! service has never seen that key.
+//! the debit or refund may exist, so its key is looked up first; it is resubmitted, under the same key, only
+//! if the service has never seen that key.
 
 mod client;
 mod wire;
 
-use dues_events::AttemptKey;
 use dues_events::billing::event::Answer;
+use dues_events::{AttemptKey, RefundKey};
 use dues_store::SharedClock;
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HeaderValue};
@@ -17,9 +17,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Debit, Gateway, OutcomeUnknown};
+use super::{Debit, Gateway, OutcomeUnknown, Refund, RefundAnswer};
 use client::{Client, Exchange};
-use wire::DebitReply;
+use wire::{Reply, Resource, refunds};
 
 /// Timeouts and retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,68 +135,92 @@ fn address(text: &str) -> Result<(String, bool), &'static str> {
 
 impl Gateway for HttpGateway {
     async fn submit(&self, debit: &Debit, key: &AttemptKey) -> Result<Answer, OutcomeUnknown> {
+        self.create(&wire::PAYMENTS, key.as_str(), wire::encode_debit(debit, key)).await
+    }
+
+    async fn lookup(&self, key: &AttemptKey) -> Result<Option<Answer>, OutcomeUnknown> {
+        self.find(&wire::PAYMENTS, key.as_str()).await
+    }
+
+    async fn refund(&self, refund: &Refund, key: &RefundKey) -> Result<RefundAnswer, OutcomeUnknown> {
+        self.create(&refunds::REFUNDS, key.as_str(), refunds::encode(refund, key)).await
+    }
+
+    async fn lookup_refund(&self, key: &RefundKey) -> Result<Option<RefundAnswer>, OutcomeUnknown> {
+        self.find(&refunds::REFUNDS, key.as_str()).await
+    }
+}
+
+impl HttpGateway {
+    /// Submits until the service answers or the submissions run out, and looks the key up whenever a
+    /// submission may have arrived.
+    async fn create<A>(&self, resource: &Resource<A>, key: &str, body: Vec<u8>) -> Result<A, OutcomeUnknown> {
         let mut seen: Vec<String> = Vec::new();
         let mut looked_up = None;
+        let mut may_be_queued = false;
         for attempt in 0..self.inner.retry.max_submits.max(1) {
             self.back_off(attempt).await;
-            let (reason, can_retry) = match self.post(debit, key).await {
-                DebitReply::Definite(answer) => return Ok(answer),
-                DebitReply::NotSent(reason) => {
+            let (reason, is_rejected) = match self.post(resource, key, &body).await {
+                Reply::Definite(answer) => return Ok(answer),
+                Reply::NotSent(reason) => {
                     push_unique(&mut seen, reason);
                     continue;
                 }
-                DebitReply::Unknown(reason) => (reason, true),
-                DebitReply::UnknownFinal(reason) => (reason, false),
+                Reply::Unknown(reason) => (reason, false),
+                Reply::Rejected(reason) => (reason, true),
             };
-            push_unique(&mut seen, reason);
-            match self.look_up(key).await {
+            push_unique(&mut seen, reason.clone());
+            match self.look_up(resource, key).await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => looked_up = Some("never seen".to_owned()),
                 Err(reason) => return Err(outcome_unknown(&seen, Some(reason))),
             }
-            if !can_retry {
-                break;
+            may_be_queued |= !is_rejected;
+            if is_rejected {
+                let refusal = resource.refusal.filter(|_| !may_be_queued);
+                return refusal
+                    .map(|refusal| refusal(reason))
+                    .ok_or_else(|| outcome_unknown(&seen, looked_up));
             }
         }
         Err(outcome_unknown(&seen, looked_up))
     }
 
-    async fn lookup(&self, key: &AttemptKey) -> Result<Option<Answer>, OutcomeUnknown> {
-        self.look_up(key).await.map_err(|reason| outcome_unknown(&[], Some(reason)))
+    async fn find<A>(&self, resource: &Resource<A>, key: &str) -> Result<Option<A>, OutcomeUnknown> {
+        self.look_up(resource, key).await.map_err(|reason| outcome_unknown(&[], Some(reason)))
     }
-}
 
-impl HttpGateway {
-    async fn post(&self, debit: &Debit, key: &AttemptKey) -> DebitReply {
-        let Ok(idempotency) = HeaderValue::from_str(key.as_str()) else {
-            return DebitReply::UnknownFinal("not sent: the key cannot be a header".to_owned());
+    async fn post<A>(&self, resource: &Resource<A>, key: &str, body: &[u8]) -> Reply<A> {
+        let Ok(idempotency) = HeaderValue::from_str(key) else {
+            return Reply::Rejected("not sent: the key cannot be a header".to_owned());
         };
-        let request = hyper::Request::post(format!("{}/payments", self.inner.base))
+        let request = hyper::Request::post(format!("{}/{}", self.inner.base, resource.path))
             .header("idempotency-key", idempotency)
             .header("content-type", "application/json");
-        match self.exchange(request, wire::encode_debit(debit, key)).await {
-            Exchange::Answered(status, body) => wire::decode_response(status, &body, key),
-            Exchange::NotSent(reason) => DebitReply::NotSent(reason),
-            Exchange::Lost(reason) => DebitReply::Unknown(reason),
+        match self.exchange(request, body.to_vec()).await {
+            Exchange::Answered(status, body) => (resource.decode_submit)(status, &body, key),
+            Exchange::NotSent(reason) => Reply::NotSent(reason),
+            Exchange::Lost(reason) => Reply::Unknown(reason),
         }
     }
 
-    /// Looks a debit up until the service answers or the lookups run out. The error is the last failure.
-    async fn look_up(&self, key: &AttemptKey) -> Result<Option<Answer>, String> {
+    /// Looks a key up until the service answers or the lookups run out. The error is the last failure.
+    async fn look_up<A>(&self, resource: &Resource<A>, key: &str) -> Result<Option<A>, String> {
         let mut last = String::new();
         for attempt in 0..self.inner.retry.max_lookups.max(1) {
             self.back_off(attempt).await;
             let request = hyper::Request::get(format!(
-                "{}/payments/{}",
+                "{}/{}/{}",
                 self.inner.base,
-                wire::path_segment(key.as_str())
+                resource.path,
+                wire::path_segment(key)
             ));
             last = match self.exchange(request, Vec::new()).await {
                 Exchange::Answered(hyper::StatusCode::NOT_FOUND, _) => return Ok(None),
-                Exchange::Answered(status, body) => match wire::decode_response(status, &body, key) {
-                    DebitReply::Definite(answer) => return Ok(Some(answer)),
-                    DebitReply::UnknownFinal(reason) => return Err(reason),
-                    DebitReply::Unknown(reason) | DebitReply::NotSent(reason) => reason,
+                Exchange::Answered(status, body) => match (resource.decode_lookup)(status, &body, key) {
+                    Reply::Definite(answer) => return Ok(Some(answer)),
+                    Reply::Rejected(reason) => return Err(reason),
+                    Reply::Unknown(reason) | Reply::NotSent(reason) => reason,
                 },
                 Exchange::NotSent(reason) | Exchange::Lost(reason) => reason,
             };

@@ -13,21 +13,30 @@
 //! | `05NN` | refused with `RNN` when it is submitted |
 //! | any other | settles, unless the seed says otherwise |
 //!
+//! Refunds that are asked for follow on the next banking day. Every event carries the amount that moved, its
+//! currency, the transaction and our attempt key.
+//!
 //! Its state is a table of the same store: it survives restarts and can be reconciled with the records.
 
-use chrono::{NaiveTime, TimeDelta};
+mod balances;
+mod refunds;
+mod rows;
+
+use chrono::TimeDelta;
 use dues_events::billing::event::{Answer, Paid};
 use dues_events::billing::record::{Failure, Receipt};
-use dues_events::calendar::banking_days_after;
 use dues_events::collections::ach::ReturnCode;
-use dues_events::{AttemptKey, GoTime, Item, Time, TransactionId, UserId, Value};
+use dues_events::{AttemptKey, GoTime, Item, RefundKey, Time, TransactionId, UserId, Value};
 use dues_store::table::{PENDING, SANDBOX};
-use dues_store::{Condition, Engine, Key, Query, Store, StoreError, Written};
+use dues_store::{Condition, Edit, Engine, Key, Query, Store, StoreError, Written};
 use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Debit, Gateway, OutcomeUnknown};
+use super::{Debit, Gateway, OutcomeUnknown, Refund, RefundAnswer};
+use rows::{announce, next_event, nth_step, number, steps, transaction_of, unchanged};
+
+pub use balances::Balance;
 
 /// Frequencies per 10,000 debits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +80,6 @@ pub struct NetworkEvent {
 
 /// Debits read at once.
 const PAGE_ROWS: u32 = 1000;
-/// The time of day of every event.
-const MORNING: Option<NaiveTime> = NaiveTime::from_hms_opt(6, 0, 0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DebitFate {
@@ -129,11 +136,12 @@ impl<E: Engine> Sandbox<E> {
     }
 
     async fn mark_event_published(&self, event: NetworkEvent) -> Result<(), StoreError> {
-        let mut row = event.row;
-        let done = number(&row, "told");
-        row.set("told", Value::number(done + 1));
-        set_next_event(&mut row, done + 1)?;
-        self.store.engine.put(&SANDBOX, row, Condition::Equals("told", Value::number(done))).await.map(drop)
+        let done = number(&event.row, "told");
+        let mut edits = vec![Edit::Set("told", Value::number(done + 1))];
+        edits.extend(next_event(&event.row, done + 1)?);
+        let key = Key::of(&SANDBOX, &event.row)?;
+        // Refused when a refund has changed the row: the event is returned again.
+        self.store.engine.update(&SANDBOX, key, edits, unchanged(&event.row)).await.map(drop)
     }
 
     async fn mask(&self, user: &UserId) -> Result<String, StoreError> {
@@ -209,6 +217,14 @@ impl<E: Engine> Gateway for Sandbox<E> {
             .map_err(|error| OutcomeUnknown(format!("sandbox: {error}")))?;
         Ok(row.map(|row| answer(&row)))
     }
+
+    async fn refund(&self, refund: &Refund, key: &RefundKey) -> Result<RefundAnswer, OutcomeUnknown> {
+        self.accept_refund(refund, key).await.map_err(|error| OutcomeUnknown(format!("sandbox: {error}")))
+    }
+
+    async fn lookup_refund(&self, key: &RefundKey) -> Result<Option<RefundAnswer>, OutcomeUnknown> {
+        self.find_refund(key).await.map_err(|error| OutcomeUnknown(format!("sandbox: {error}")))
+    }
 }
 
 impl<E: Engine> Sandbox<E> {
@@ -223,7 +239,7 @@ impl<E: Engine> Sandbox<E> {
         row.set_text("amount", debit.amount.to_string());
         row.set_text("account_mask", mask.as_str());
         row.set_text("submitted_at", GoTime::nine_digits(now).text());
-        row.set_text("transaction_id", format!("sbx-{:016x}", draw(0, key.as_str())));
+        row.set_text("transaction_id", transaction_of(key.as_str()));
         row.set("told", Value::number(0));
         match fate {
             DebitFate::AtOnce => row.set_text("answer", "collected"),
@@ -235,7 +251,7 @@ impl<E: Engine> Sandbox<E> {
             | DebitFate::ChargedBack => {
                 row.set_text("answer", "accepted");
                 row.set("steps", Value::L(steps(fate, now).into_iter().map(Value::text).collect()));
-                set_next_event(&mut row, 0)?;
+                announce(&mut row)?;
             }
         }
         match self.store.engine.put(&SANDBOX, row.clone(), Condition::NoItem).await? {
@@ -246,73 +262,27 @@ impl<E: Engine> Sandbox<E> {
     }
 }
 
-/// The events of a debit in order: time, type and code.
-fn steps(fate: DebitFate, submitted: Time) -> Vec<String> {
-    let second = banking_days_after(dues_events::calendar::banking_day_from(submitted.date_naive()), 2);
-    let on = |day: chrono::NaiveDate| day.and_time(MORNING.unwrap_or_default()).and_utc();
-    let later = |days: u64| on(dues_events::calendar::banking_day_from(second + chrono::Days::new(days)));
-    let step = |at: Time, kind: &str, code: &str| {
-        format!("{} {kind} {code}", GoTime::nine_digits(at).text()).trim_end().to_owned()
-    };
-    let settled = step(on(second), "COMPLETED", "");
-    match fate {
-        DebitFate::Settles => vec![settled],
-        DebitFate::Returned(code) => vec![step(on(second), "RETURNED", code.as_str())],
-        DebitFate::ReturnedLate(code) => vec![settled, step(later(21), "RETURNED", code.as_str())],
-        DebitFate::Refunded => vec![settled, step(later(5), "REFUNDED", "")],
-        DebitFate::ChargedBack => vec![settled, step(later(30), "CHARGED_BACK", "R10")],
-        DebitFate::AtOnce | DebitFate::Refused(_) => Vec::new(),
-    }
-}
-
-/// Sets the time of the debit's next event, or clears it after the last one.
-fn set_next_event(row: &mut Item, published: u64) -> Result<(), StoreError> {
-    match nth_step(row, published)? {
-        Some((at, ..)) => {
-            row.set_text("next_at", GoTime::nine_digits(at).text());
-            row.set_text(PENDING.partition, "1");
-        }
-        None => {
-            row.remove("next_at");
-            row.remove(PENDING.partition);
-        }
-    }
-    Ok(())
-}
-
-fn nth_step(row: &Item, n: u64) -> Result<Option<(Time, String, Option<String>)>, StoreError> {
-    let Some(Value::L(steps)) = row.get("steps") else { return Ok(None) };
-    let Some(text) = usize::try_from(n).ok().and_then(|n| steps.get(n)).and_then(Value::as_text) else {
-        return Ok(None);
-    };
-    let unreadable = || StoreError::Invalid(format!("{}: unreadable step {text:?}", SANDBOX.name));
-    let mut fields = text.split(' ');
-    let at = fields.next().and_then(|at| dues_events::time::parse(at).ok()).ok_or_else(unreadable)?;
-    let kind = fields.next().ok_or_else(unreadable)?;
-    Ok(Some((at, kind.to_owned(), fields.next().map(str::to_owned))))
-}
-
 fn network_event(row: Item) -> Result<NetworkEvent, StoreError> {
     let published = number(&row, "told");
-    let (at, kind, code) = nth_step(&row, published)?
-        .ok_or_else(|| StoreError::Invalid(format!("{}: a pending debit has no next step", SANDBOX.name)))?;
+    let step = nth_step(&row, published)?
+        .ok_or_else(|| StoreError::Invalid(format!("{}: a pending row has no next step", SANDBOX.name)))?;
     let text = |name: &str| row.text(name).unwrap_or_default();
-    let status = match kind.as_str() {
-        "RETURNED" => "FAILED",
-        other => other,
-    };
+    let key = text(SANDBOX.partition);
     let record = json!({
-        "event_id": format!("sandbox:{}:{published}", text(SANDBOX.partition)),
-        "type": format!("SUBSCRIPTION_{kind}"),
-        "occurred_at": GoTime::trimmed(at).text(),
+        "event_id": format!("sandbox:{key}:{published}"),
+        "type": format!("SUBSCRIPTION_{}", step.kind.as_str()),
+        "occurred_at": GoTime::trimmed(step.at).text(),
         "payment": {
-            "payment_id": text(SANDBOX.partition), "subscription_id": text("subscription_id"), "user_id": text("user_id"),
-            "status": status, "amount": text("amount"), "currency": "USD", "processor": "SANDBOX",
-            "confirmation_id": text("transaction_id"), "payment_type": "ACH", "account_mask": text("account_mask"),
-            "return_code": code, "message": code.as_deref().map(return_reason),
+            // A refund has a key of its own, and names the debit that it belongs to.
+            "payment_id": row.text("payment_id").unwrap_or(key), "subscription_id": text("subscription_id"),
+            "user_id": text("user_id"), "status": step.kind.payment_status(),
+            "amount": rows::amount_of(&row, step.kind)?.to_string(), "currency": "USD",
+            "processor": "SANDBOX", "confirmation_id": text("transaction_id"), "payment_type": "ACH",
+            "account_mask": text("account_mask"), "return_code": step.code,
+            "message": step.code.as_deref().map(return_reason),
         },
     });
-    Ok(NetworkEvent { record: record.to_string(), at, row })
+    Ok(NetworkEvent { record: record.to_string(), at: step.at, row })
 }
 
 fn answer(row: &Item) -> Answer {
@@ -349,13 +319,6 @@ fn return_reason(code: &str) -> &'static str {
         "R20" => "Non-transaction account",
         "R29" => "Corporate customer advises not authorised",
         _ => "Returned",
-    }
-}
-
-fn number(row: &Item, name: &str) -> u64 {
-    match row.get(name) {
-        Some(Value::N(number)) => number.parse().unwrap_or(0),
-        Some(_) | None => 0,
     }
 }
 

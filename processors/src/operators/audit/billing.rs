@@ -3,7 +3,7 @@
 use dues_events::billing::decide::{Followup, followups};
 use dues_events::billing::record::{History, Record};
 use dues_events::{Item, SubscriptionId, UserId, attributes};
-use dues_projections::billing::record::replay;
+use dues_projections::billing::record::{is_committed, replay};
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
 use std::collections::BTreeMap;
 
@@ -17,9 +17,14 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
     audit.rows += rows.len() as u64;
     let mut records: BTreeMap<SubscriptionId, Record> = BTreeMap::new();
     let mut whole = true;
+    let mut columns: BTreeMap<String, Item> = BTreeMap::new();
     for item in rows {
+        let derived = derived_columns(&item);
         match Record::from_item(item) {
-            Ok(record) => add(audit, &mut records, record),
+            Ok(record) => {
+                columns.insert(key(&record), derived);
+                add(audit, &mut records, record);
+            }
             Err(error) => {
                 whole = false;
                 audit.find(FindingKind::Unreadable, &BILLING_ACTIVITY, &error.key, error.to_string());
@@ -33,7 +38,17 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
     }
     for rows in told.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
         let id = &rows[0].record.subscription_id;
-        compare(audit, user, id, rows, records.remove(id), whole);
+        let record = records.remove(id);
+        let derived = record.as_ref().and_then(|record| columns.get(&key(record)));
+        compare(audit, user, id, rows, record.clone(), whole);
+        if let (Some(record), Some(derived)) = (&record, derived)
+            && record.version > 0
+            && replay(rows).as_ref() == Some(record)
+            && *derived != derived_columns(&record.to_item())
+        {
+            let detail = differences(derived, &derived_columns(&record.to_item()));
+            audit.find(FindingKind::Differs, &BILLING_ACTIVITY, key(record), detail);
+        }
     }
     for (id, record) in records {
         audit.find(
@@ -44,6 +59,13 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
         );
     }
     told
+}
+
+/// What is written for other readers and for the index, and follows from the attempts when it is read.
+fn derived_columns(item: &Item) -> Item {
+    use dues_events::attributes::*;
+    let names = [BILLING_STATUS, TRANSACTION_ID, USIO_ERROR, COMPLETION_DATE, REFUNDED_AMOUNT];
+    names.into_iter().filter_map(|name| Some((name.into(), item.get(name)?.clone()))).collect()
 }
 
 /// A record that is being moved to another date has two rows for a moment; one of them has `moved_to`.
@@ -91,9 +113,23 @@ fn compare(
         }
         return;
     };
-    if record == folded || record.moved_to.is_some() {
+    if record.moved_to.is_some() {
         return;
     }
+    for row in rows.iter().filter(|row| !is_committed(row, &record)) {
+        let (found, version) = (row.previous_version, record.version);
+        if found < version {
+            let detail = format!(
+                "event {} builds on version {found}, and was not committed: `dues sweep` removes the row",
+                row.event_id.as_ref().map_or("", |id| id.as_str())
+            );
+            audit.find(FindingKind::Ahead, &HISTORY, history_key(user, row), detail);
+        }
+    }
+    let folded = replay(
+        rows.iter().filter(|row| is_committed(row, &record) || row.previous_version >= record.version),
+    );
+    let Some(folded) = folded.filter(|folded| *folded != record) else { return };
     // Fold only up to the row's version: what follows is an interrupted commit.
     let known = rows.iter().filter(|row| row.record.version <= record.version);
     if record.version < folded.version && replay(known).as_ref() == Some(&record) {

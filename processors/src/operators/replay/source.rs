@@ -8,7 +8,7 @@ use dues_projections::usage::Usage;
 use dues_store::journal::Aggregate;
 use dues_store::table::figureforge::FIGUREFORGE;
 use dues_store::table::usage::ACTIONS_LOG;
-use dues_store::table::{HISTORY, JOURNAL, Table};
+use dues_store::table::{BILLING_ACTIVITY, HISTORY, JOURNAL, Table};
 use dues_store::{Engine, Key, Query, Store, StoreError};
 
 use super::{Difference, billing, mark};
@@ -89,11 +89,18 @@ impl Source {
             Self::Actions => store.usage_reset_through().await?,
             Self::Billing | Self::Journal(_) => None,
         };
+        let live = match self {
+            Self::Billing => {
+                let query = |name: &String| Query::partition(&BILLING_ACTIVITY, name.as_str());
+                read(store, names.iter().map(query).collect()).await?
+            }
+            Self::Actions | Self::Journal(_) => vec![Vec::new(); names.len()],
+        };
         let mut made = Made::default();
-        for (name, history) in names.into_iter().zip(histories) {
+        for ((name, history), live) in names.into_iter().zip(histories).zip(live) {
             made.events += history.len() as u64;
             let rows = match self {
-                Self::Billing => billing::rows(history),
+                Self::Billing => billing::rows(history, live),
                 Self::Actions => usage::rows(history, forgotten),
                 Self::Journal(ReadModel::Usage) => journal::<Usage>(&name, &history),
                 Self::Journal(ReadModel::Serenya) => journal::<Serenya>(&name, &history),

@@ -32,12 +32,13 @@ pub(super) fn of_function(function: Function) -> String {
             kind.to_lowercase()
         );
     };
+    let (failures, periods) = failures_until_alarm(function);
     alarm(
         "Errors",
         "Errors",
         "Sum",
-        5,
-        2,
+        failures,
+        periods,
         &format!("Invocations of {name} fail. See infra/README.md#alarms."),
     );
     alarm(
@@ -59,6 +60,30 @@ pub(super) fn of_function(function: Function) -> String {
         );
     }
     text
+}
+
+/// How many invocations may fail in five minutes, and in how many periods, before the alarm. The sweep runs
+/// once an hour and repairs what nothing else does: its first failure counts.
+fn failures_until_alarm(function: Function) -> (u32, u32) {
+    match function {
+        Function::Sweep => (1, 1),
+        Function::AchHandler
+        | Function::Memberships
+        | Function::StripeWebhook
+        | Function::StripeWorker
+        | Function::Projector
+        | Function::CollectionsJob
+        | Function::CollectionsWorker
+        | Function::WebhookWorker
+        | Function::WebhookBalanceWorker
+        | Function::BatchWorker
+        | Function::NotifierScheduler
+        | Function::KinesisFeeder
+        | Function::AppEvents
+        | Function::S3Events
+        | Function::UsageReset
+        | Function::Api => (5, 2),
+    }
 }
 
 pub(super) fn of_table(table: &'static Table) -> String {

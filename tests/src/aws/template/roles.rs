@@ -143,7 +143,8 @@ fn table_arn(table: &Table, behind: &str) -> String {
         | TableId::UserUsage
         | TableId::ActionsLog
         | TableId::Figureforge
-        | TableId::Serenya => None,
+        | TableId::Serenya
+        | TableId::UnappliedMoney => None,
     };
     let arn = |region: &str| {
         format!(

@@ -10,15 +10,18 @@ use dues_tests::fixtures::company::{context, deliver, payment, t};
 use dues_tests::fixtures::stripe::checkout;
 use serde_json::{Value, json};
 
-use super::{agree, asking, begin_to_move, elsewhere, first, members, overtake, overtake_with, site};
+use super::{
+    agree, asking, begin_to_move, dismissed_money, elsewhere, first, members, overtake, overtake_with, site,
+};
 
 const DUE: &str = "2026-02-28";
 const USERS: [&str; 4] = ["u-1", "u-2", "u-3", "u-4"];
 
-/// Collects from four users: undisturbed, with a concurrent writer, with a record cancelled meanwhile, and
+/// Collects from four users: undisturbed and with dismissed money, with a concurrent writer, with a record cancelled meanwhile, and
 /// with a record that is being moved.
 async fn visit_all(site: &Site, handle: &Handle, ask: impl AsyncFn(&str) -> Value) {
     let [peaceful, raced, late, moving] = USERS;
+    dismissed_money(site, peaceful).await;
     handle(ask(peaceful).await).await.unwrap();
     overtake(site, raced, Status::Error).await;
     handle(ask(raced).await).await.unwrap();
@@ -102,6 +105,7 @@ async fn collections_job() {
 async fn notifier_scheduler() {
     let site = site().await;
     members(&site, &USERS, "2026-03-05").await;
+    dismissed_money(&site, "u-1").await;
     let handle = site.start(Function::NotifierScheduler);
     overtake_with(&site, "u-2", attributes::MOVED_TO, elsewhere(&first(&site, "u-2").await)).await;
     assert_eq!(handle(json!({})).await.unwrap()["told"], 4);

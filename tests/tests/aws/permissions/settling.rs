@@ -1,12 +1,14 @@
 //! The Kinesis streams of the billing records.
 
-use dues_events::Status;
+use dues_events::{Status, attributes};
 use dues_lambda::{Function, Handle};
 use dues_tests::aws::function_recorder::kinesis_batch;
 use dues_tests::fixtures::company::{Sent, membership, payment};
 use serde_json::{Value, json};
 
-use super::{agree, begin_to_move, first, members, overtake, site};
+use super::{
+    agree, begin_to_move, first, members, overtake, overtake_put, set, site, too_little, unapplied_money,
+};
 
 const DAY: &str = "2026-02-28";
 
@@ -23,7 +25,7 @@ async fn one(handle: &Handle, (_, record): Sent) {
 async fn ach_handler() {
     let site = site().await;
     let handle = site.start(Function::AchHandler);
-    members(&site, &["u-1", "u-2", "u-3", "u-4"], DAY).await;
+    members(&site, &["u-1", "u-2", "u-3", "u-4", "u-5"], DAY).await;
     let at = "2026-03-01T00:00:00Z";
     one(&handle, payment("a", "SUBMITTED", &first(&site, "u-1").await, "c-1", at)).await;
     one(&handle, payment("b", "COMPLETED", &first(&site, "u-1").await, "c-1", at)).await;
@@ -38,6 +40,16 @@ async fn ach_handler() {
     one(&handle, payment("e", "SUBMITTED", &first(&site, "u-3").await, "c-3", at)).await;
     begin_to_move(&site, "u-4").await;
     one(&handle, payment("f", "SUBMITTED", &first(&site, "u-4").await, "c-4", at)).await;
+    // A cancellation waits for its debit; another writer wins the race for it.
+    one(&handle, payment("i", "SUBMITTED", &first(&site, "u-5").await, "c-6", at)).await;
+    set(&site.database, &first(&site, "u-5").await, attributes::CANCEL_AT, "2026-02-28T12:00:00Z");
+    let is_cancelled = |item: &Value| item[attributes::BILLING_STATUS]["S"] == Status::Cancelled.as_str();
+    let error = Status::Error.as_str().to_owned();
+    overtake_put(&site, "u-5", is_cancelled, attributes::BILLING_STATUS, error).await;
+    one(&handle, payment("j", "RETURNED", &first(&site, "u-5").await, "c-6", at)).await;
+    // Money that pays for nothing: for a record, and without one.
+    one(&handle, too_little("g", &first(&site, "u-4").await, "c-5")).await;
+    one(&handle, payment("h", "RETURNED", &stranger, "c-1", at)).await;
     agree(Function::AchHandler, &site);
 }
 
@@ -54,6 +66,8 @@ async fn memberships() {
     one(&handle, pause("b", "u-2")).await;
     overtake(&site, "u-3", Status::Cancelled).await;
     one(&handle, pause("c", "u-3")).await;
+    unapplied_money(&site, "u-1").await;
+    one(&handle, membership("e", "CANCEL", "u-1", at, json!({}))).await;
     begin_to_move(&site, "u-4").await;
     one(&handle, pause("d", "u-4")).await;
     agree(Function::Memberships, &site);

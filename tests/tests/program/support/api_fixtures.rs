@@ -4,7 +4,7 @@ use dues_tests::fixtures::stripe::{invoice, subscription};
 use serde_json::{Value, json};
 
 use crate::ingest_http::processed;
-use crate::support::records::activate;
+use crate::support::records::{Debit, activate};
 use crate::support::run::{Dues, ndjson};
 use crate::support::server::{Serving, until};
 
@@ -13,6 +13,15 @@ const START: &str = "2026-11-01T00:00:00Z";
 /// A member with dues by ACH.
 pub(crate) fn member(dues: &Dues, serving: &Serving) {
     append(dues, serving, "memberships", &[activate("m-1", "u-1")]);
+}
+
+/// Two settlements of the member's record; returns the id of the second one's money, which pays for nothing.
+pub(crate) fn unapplied_money(dues: &Dues, serving: &Serving) -> String {
+    let record = dues.id("u-1", 0);
+    let settled =
+        |event, confirmation| Debit::new("u-1", &record, confirmation).completed(event, "2026-02-03");
+    append(dues, serving, "site-payments", &[settled("p-1", "c-1"), settled("p-2", "c-2")]);
+    format!("{record}:c-2")
 }
 
 /// A customer with a plan and a counted action; the log follows.

@@ -1,5 +1,7 @@
 //! The service's JSON, decoded into answers.
 
+pub(super) mod refunds;
+
 use dues_events::billing::event::{Answer, Paid};
 use dues_events::billing::record::{Failure, Receipt};
 use dues_events::collections::ach::{Consequence, ReturnCode};
@@ -7,11 +9,14 @@ use dues_events::{AttemptKey, TransactionId};
 use hyper::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::client::status_text;
 use crate::collections::gateway::Debit;
 
+/// The currency of every amount.
+const CURRENCY: &str = "USD";
 /// The payment type of every debit.
 const PAYMENT_TYPE: &str = "ACH";
 /// Longest valid confirmation id.
@@ -23,18 +28,37 @@ const MAX_PLAIN_DIGITS: usize = 4;
 /// The same for digits written in groups.
 const MAX_GROUPED_DIGITS: usize = 8;
 
-/// What a response says about a debit.
+/// What a response says about a debit or a refund.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum DebitReply {
+pub(super) enum Reply<A> {
     /// The service answered.
-    Definite(Answer),
+    Definite(A),
     /// The service cannot have received the request.
     NotSent(String),
     /// Unknown; a retry may help.
     Unknown(String),
-    /// Unknown, and a retry would fail the same way.
-    UnknownFinal(String),
+    /// The request was rejected without an answer; a retry would fail the same way.
+    Rejected(String),
 }
+
+type Decode<A> = fn(StatusCode, &[u8], &str) -> Reply<A>;
+
+/// A collection of the service: debits or refunds.
+pub(super) struct Resource<A> {
+    /// Its path below the base.
+    pub(super) path: &'static str,
+    /// Decodes the response to a submission.
+    pub(super) decode_submit: Decode<A>,
+    /// Decodes the response to a lookup, except for 404.
+    pub(super) decode_lookup: Decode<A>,
+    /// The answer when a submission was rejected for this reason and cannot have been performed. `None`
+    /// leaves it unknown.
+    pub(super) refusal: Option<fn(String) -> A>,
+}
+
+/// Debits. Only a well-formed refusal fails a record.
+pub(super) const PAYMENTS: Resource<Answer> =
+    Resource { path: "payments", decode_submit: decode_debit, decode_lookup: decode_debit, refusal: None };
 
 #[derive(Deserialize)]
 struct PaymentResponse {
@@ -54,7 +78,7 @@ pub(super) fn encode_debit(debit: &Debit, key: &AttemptKey) -> Vec<u8> {
         "subscription_id": debit.subscription_id,
         "user_id": debit.user_id,
         "amount": debit.amount.to_string(),
-        "currency": "USD",
+        "currency": CURRENCY,
         "payment_type": PAYMENT_TYPE,
         "period": debit.period,
     })
@@ -70,36 +94,43 @@ pub(super) fn path_segment(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
+fn decode_debit(status: StatusCode, body: &[u8], key: &str) -> Reply<Answer> {
+    decode_response(status, body, |reply| debit_answer(status, reply, key))
+}
+
 /// Decodes a response. Only a well-formed body under a matching status is definite.
-pub(super) fn decode_response(status: StatusCode, body: &[u8], key: &AttemptKey) -> DebitReply {
+fn decode_response<R: DeserializeOwned, A>(
+    status: StatusCode,
+    body: &[u8],
+    read: impl FnOnce(R) -> Result<A, &'static str>,
+) -> Reply<A> {
     if !status.is_success() && status != StatusCode::PAYMENT_REQUIRED {
-        let reason = status_text(status);
-        return match status {
-            StatusCode::BAD_REQUEST
-            | StatusCode::UNAUTHORIZED
-            | StatusCode::FORBIDDEN
-            | StatusCode::UNPROCESSABLE_ENTITY => DebitReply::UnknownFinal(reason),
-            _ => DebitReply::Unknown(reason),
-        };
+        return without_answer(status);
     }
-    match serde_json::from_slice(body)
-        .map_err(|_| "an unreadable body")
-        .and_then(|reply| decode_answer(status, reply, key))
-    {
-        Ok(answer) => DebitReply::Definite(answer),
-        Err(reason) => DebitReply::Unknown(format!("{} with {reason}", status_text(status))),
+    match serde_json::from_slice(body).map_err(|_| "an unreadable body").and_then(read) {
+        Ok(answer) => Reply::Definite(answer),
+        Err(reason) => Reply::Unknown(format!("{} with {reason}", status_text(status))),
     }
 }
 
-fn decode_answer(
-    status: StatusCode,
-    reply: PaymentResponse,
-    key: &AttemptKey,
-) -> Result<Answer, &'static str> {
-    if reply.payment_id.as_ref().is_some_and(|id| id != key.as_str()) {
+/// What the status alone says.
+fn without_answer<A>(status: StatusCode) -> Reply<A> {
+    let reason = status_text(status);
+    match status {
+        StatusCode::BAD_REQUEST
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::UNPROCESSABLE_ENTITY => Reply::Rejected(reason),
+        _ => Reply::Unknown(reason),
+    }
+}
+
+fn debit_answer(status: StatusCode, reply: PaymentResponse, key: &str) -> Result<Answer, &'static str> {
+    if reply.payment_id.as_ref().is_some_and(|id| id != key) {
         return Err("an answer to another payment");
     }
-    let confirmation = reply.confirmation_id.as_deref().map(confirmation).transpose()?.flatten();
+    let confirmation: Option<TransactionId> =
+        reply.confirmation_id.as_deref().map(confirmation).transpose()?.flatten();
     match reply.status.as_str() {
         "refused" => Ok(Answer::Refused {
             transaction_id: confirmation,
@@ -125,7 +156,7 @@ fn decode_answer(
 }
 
 /// An empty confirmation counts as none.
-fn confirmation(text: &str) -> Result<Option<TransactionId>, &'static str> {
+fn confirmation<I: for<'a> From<&'a str>>(text: &str) -> Result<Option<I>, &'static str> {
     if text.len() > MAX_CONFIRMATION_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("an invalid confirmation");
     }
@@ -185,18 +216,18 @@ fn push_number(text: &mut String, number: &mut String) {
 mod tests {
     use super::*;
 
-    fn decode(status: u16, body: &str) -> DebitReply {
-        decode_response(StatusCode::from_u16(status).unwrap(), body.as_bytes(), &"k-1".into())
+    fn decode(status: u16, body: &str) -> Reply<Answer> {
+        decode_debit(StatusCode::from_u16(status).unwrap(), body.as_bytes(), "k-1")
     }
 
-    fn refused(transaction: Option<&str>, text: &str) -> DebitReply {
+    fn refused(transaction: Option<&str>, text: &str) -> Reply<Answer> {
         let failure = Failure::new(None, Some(text));
-        DebitReply::Definite(Answer::Refused { transaction_id: transaction.map(Into::into), failure })
+        Reply::Definite(Answer::Refused { transaction_id: transaction.map(Into::into), failure })
     }
 
     #[test]
     fn well_formed_answers_are_definite() {
-        let accepted = DebitReply::Definite(Answer::Accepted { transaction_id: "c-1".into() });
+        let accepted = Reply::Definite(Answer::Accepted { transaction_id: "c-1".into() });
         for status in [200, 201, 202] {
             assert_eq!(decode(status, r#"{"status":"accepted","confirmation_id":"c-1"}"#), accepted);
         }
@@ -210,7 +241,7 @@ mod tests {
                 200,
                 r#"{"status":"collected","confirmation_id":"c-1","account_mask":"123456789","payment_type":"ACH"}"#
             ),
-            DebitReply::Definite(Answer::Collected(Paid { transaction_id: Some("c-1".into()), receipt }))
+            Reply::Definite(Answer::Collected(Paid { transaction_id: Some("c-1".into()), receipt }))
         );
         for status in [200, 402] {
             let body =
@@ -260,13 +291,10 @@ mod tests {
             (429, "", "HTTP 429"),
             (500, r#"{"status":"refused"}"#, "HTTP 500"),
         ] {
-            assert_eq!(decode(status, body), DebitReply::Unknown(reason.to_owned()), "{body}");
+            assert_eq!(decode(status, body), Reply::Unknown(reason.to_owned()), "{body}");
         }
         for status in [400, 401, 403, 422] {
-            assert_eq!(
-                decode(status, r#"{"status":"refused"}"#),
-                DebitReply::UnknownFinal(format!("HTTP {status}"))
-            );
+            assert_eq!(decode(status, r#"{"status":"refused"}"#), Reply::Rejected(format!("HTTP {status}")));
         }
     }
 
