@@ -1,7 +1,7 @@
 //! The log on standard error: text lines on a terminal, one JSON object per line otherwise. It carries ids,
 //! never record contents.
 
-use dues_processors::runtime::log::{line, stamp};
+use dues_processors::runtime::log::{line, timestamp};
 use dues_store::{Clock as _, SystemClock};
 use serde_json::Value;
 use std::io::IsTerminal as _;
@@ -111,7 +111,7 @@ struct Utc;
 
 impl FormatTime for Utc {
     fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
-        writer.write_str(&stamp(SystemClock.now()))
+        writer.write_str(&timestamp(SystemClock.now()))
     }
 }
 

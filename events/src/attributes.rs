@@ -128,6 +128,18 @@ names! {
     OUTCOME = "outcome";
     /// History: the event's idempotency token, so that a row can be rolled forward without the event.
     TOKEN = "stamp";
+    /// History: the event itself, as compact JSON: see [`crate::billing::event_codec`].
+    DATA_EVENT = "data_event";
+    /// History: hash of the row before and of this row.
+    DATA_CHAIN = "data_chain";
+    /// History: who acted, where a person did.
+    DATA_ACTOR = "data_actor";
+    /// History: why, in words.
+    DATA_REASON = "data_reason";
+    /// History: the signal that caused an attempt.
+    DATA_CAUSE = "data_cause";
+    /// Primary row: the chain's newest link, that of the latest committed history row.
+    CHAIN = "chain";
 
     /// `gg_core`: partition key, `USER#<id>`.
     PK = "PK";
@@ -182,7 +194,7 @@ names! {
     /// Entitlements: position of an event in arrival order.
     PLACE = "place";
     /// When an event or fact was stored.
-    TOLD_AT = "toldAt";
+    RECORDED_AT = "toldAt";
     /// Entitlements: number of events that have ever waited for an object's owner.
     WAITERS = "waiters";
     /// Entitlements: id of a waiting event among the parked records.

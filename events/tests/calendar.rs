@@ -107,7 +107,7 @@ fn apply(record: &Record, at: Time, kind: EventKind) -> Record {
 
 /// The record that follows, as the store would create it.
 fn following(record: &Record, what: &str) -> Record {
-    let next = followups(record).into_iter().find_map(|debt| match debt {
+    let next = followups(record).into_iter().find_map(|followup| match followup {
         Followup::CreateNext(next, _) => Some(*next),
         Followup::Apply(_) => None,
     });

@@ -9,6 +9,7 @@ use dues_events::billing::record::{
     Closed, ClosedAs, FailedAttempt, Failure, Pause, Payment, Plan, Process, Receipt, Standing, TierName,
     UpdatedEvent,
 };
+use dues_events::collections::ach::ReturnCode;
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility, may_still_debit,
 };
@@ -66,6 +67,7 @@ fn record(state: State) -> Record {
         pause_passed_on: None,
         original_due_date: None,
         moved_to: None,
+        chain: None,
         version: 1,
         applied: Default::default(),
         data: Item::new(),
@@ -170,7 +172,7 @@ fn every_state_against_every_run() {
 }
 
 #[test]
-fn an_attempt_has_one_key_whoever_makes_it() {
+fn an_attempt_has_one_key_for_every_caller() {
     assert_eq!(verdict(&scheduled(), Trigger::Initial), Eligibility::Collect("s-1-1".into()));
     for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
         assert_eq!(verdict(&returned_times(1, "R01"), run), Eligibility::Collect("s-1-2".into()));
@@ -192,7 +194,7 @@ fn what_says_no_before_a_debit() {
     assert_eq!(reason(&barred, Trigger::Manual), "barred");
     let third = returned_times(3, "R01");
     for run in [Trigger::Retry, Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
-        assert_eq!(reason(&third, run), "exhausted", "two re-presentments, whoever asks");
+        assert_eq!(reason(&third, run), "exhausted", "two re-presentments, for every caller");
     }
     let mut others = failed("R01");
     for id in ["x-2", "x-3"] {
@@ -370,9 +372,9 @@ fn pauses_are_announced_once_and_then_expire() {
     };
     assert_eq!(on("2026-02-01T23:59:59Z", &paused), Eligibility::Skip(Reason::OnPause));
     assert_eq!(on("2026-02-02T00:00:00Z", &paused), Eligibility::Remind);
-    let told = Record { updated_event: Some(UpdatedEvent::PausePendingResume), ..paused.clone() };
-    assert_eq!(on("2026-02-03T00:00:00Z", &told), Eligibility::Skip(Reason::OnPause));
-    assert_eq!(on("2026-02-09T00:00:00Z", &told), Eligibility::Expire);
+    let announced = Record { updated_event: Some(UpdatedEvent::PausePendingResume), ..paused.clone() };
+    assert_eq!(on("2026-02-03T00:00:00Z", &announced), Eligibility::Skip(Reason::OnPause));
+    assert_eq!(on("2026-02-09T00:00:00Z", &announced), Eligibility::Expire);
     let cancels = Record { cancel_at: Some(GoTime::trimmed(t("2026-01-20T00:00:00Z"))), ..paused };
     assert_eq!(on("2026-02-09T00:00:00Z", &cancels), Eligibility::Cancel);
 }
@@ -454,7 +456,7 @@ fn an_answer_that_was_withdrawn_meanwhile_makes_its_attempt_known_again() {
     assert_eq!((after.status().as_str(), after.attempts.count()), ("ACHSENT", 1));
 }
 
-/// "Never submitted" can be said only of an attempt that nobody has reported on; its number is used up.
+/// "Never submitted" can be said only of an attempt without a report; its number is used up.
 #[test]
 fn withdrawn_attempts_count_for_nothing() {
     let withdraw = |record: &Record, number| {
@@ -474,13 +476,17 @@ fn withdrawn_attempts_count_for_nothing() {
     assert_eq!(withdraw(&returned_times(1, "R01"), 1).outcome, Outcome::Ignored(Ignored::NoLongerTrue));
 }
 
-/// While our attempt is in doubt, a report under a transaction that nobody has named yet is another attempt
+/// While our attempt is in doubt, a report under a transaction unknown so far is another attempt
 /// until the gateway says that the two are one.
 #[test]
 fn reports_that_are_faster_than_the_gateways_answer() {
     let sent = in_doubt(2);
     let (again, outcome) = reported(&sent, "c-1", "2026-02-01T08:00:00Z", returned());
-    assert_eq!(outcome, Outcome::Ignored(Ignored::ReportKnown), "the first attempt's return, told again");
+    assert_eq!(
+        outcome,
+        Outcome::Ignored(Ignored::ReportKnown),
+        "the first attempt's return, delivered again"
+    );
     assert_eq!(again, sent);
 
     let (returned, _) = reported(&sent, "c-2", "2026-02-03T07:00:00Z", returned());
@@ -530,4 +536,26 @@ fn a_paused_or_closed_record_is_not_submitted_again() {
         let closed = Record { standing: Standing::Closed { closed_as, at: None, months: 0 }, ..sent.clone() };
         assert!(may_still_debit(&closed, &[], now()).is_err(), "{closed_as:?}");
     }
+}
+
+/// Feb 3 plus 60 days is Apr 4.
+#[test]
+fn r11_is_corrected_by_an_operator_once_within_sixty_days() {
+    let report = |record: &Record, transaction: &str, at: &str, code: &str| {
+        let kind = ReportKind::Returned(Failure::new(ReturnCode::read(code), None));
+        reported(record, transaction, at, kind).0
+    };
+    let verdict = |record: &Record, authorised: bool, at: &str| {
+        let rules = Rules { old_days: 365, ..Rules::default() };
+        let ask = CollectionRequest { authorised, ..CollectionRequest::triggered_by(Trigger::Manual) };
+        eligibility(&rules, &ask, record, std::slice::from_ref(record), t(at))
+    };
+    let r11 = Eligibility::Skip(Reason::Stopped(ReturnCode::read("R11").unwrap()));
+    let first = report(&scheduled(), "c-1", "2026-02-03T08:00:00Z", "R11");
+    assert_eq!(first.bar, None);
+    assert_eq!(verdict(&first, false, "2026-02-04T08:00:00Z"), r11);
+    assert!(matches!(verdict(&first, true, "2026-04-04T08:00:00Z"), Eligibility::Collect(_)));
+    assert_eq!(verdict(&first, true, "2026-04-04T08:00:01Z"), r11);
+    let corrected = report(&first, "c-2", "2026-02-10T08:00:00Z", "R01");
+    assert_eq!(verdict(&corrected, true, "2026-02-12T08:00:00Z"), r11);
 }

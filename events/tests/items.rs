@@ -80,7 +80,7 @@ fn rows_of_older_writers_are_read_and_written_back_with_everything_they_had() {
             expected.set_text(attributes::USIO_ERROR, "");
         }
         expected.set_text(attributes::BILLING_STATUS, record.status().as_str());
-        // What the row tells of its attempt, in the words of the attempts' own attribute. Other writers ignore
+        // What the row has of its attempt, in the words of the attempts' own attribute. Other writers ignore
         // it; a time that the row does not have is that of its latest update.
         let log = match status {
             Status::AchSent => r#"[{"t":"c-1"}]"#,
@@ -135,6 +135,7 @@ fn history_rows_keep_data_fields_and_the_event() {
         source: "site-payments SUBSCRIPTION_RETURNED".into(),
         previous_version: 3,
         outcome: "applied".into(),
+        chain: None,
     };
     let item = row.to_item();
     assert_eq!(

@@ -269,7 +269,7 @@ fn record_in(status: Status) -> Record {
     record
 }
 
-/// The rows of a table whose first line names its columns.
+/// The rows of a table; its first line names the columns.
 fn rows(table: &'static str) -> (Vec<&'static str>, Vec<Vec<&'static str>>) {
     let cells = |line: &'static str| line.split('|').map(str::trim).collect::<Vec<_>>();
     let mut lines = table.lines().filter(|line| !line.is_empty()).map(cells);
@@ -345,7 +345,7 @@ fn every_row_of_the_attempts_table_in_every_order_of_arrival() {
                 record = decide(&record, report).unwrap().record;
             }
             let [has_status, has_transaction, has_refunded, has_money] = summary(&record);
-            let told: Vec<&str> = order.iter().map(|event| event.id.as_str().trim()).collect();
+            let reports: Vec<&str> = order.iter().map(|event| event.id.as_str().trim()).collect();
             // Codes are compared where the row names one.
             let has_status = has_status.trim();
             let is_status = if status.contains(' ') {
@@ -353,20 +353,20 @@ fn every_row_of_the_attempts_table_in_every_order_of_arrival() {
             } else {
                 has_status.split(' ').next() == Some(status)
             };
-            assert!(is_status, "{told:?}: {has_status}, the table says {status}");
-            assert_eq!(has_transaction, *transaction, "{told:?}");
-            assert_eq!(has_refunded, *refunded, "{told:?}");
-            assert_eq!(has_money, *money, "{told:?}");
-            // Told again, nothing changes: refunds add up, but one fact is taken once, by its id.
+            assert!(is_status, "{reports:?}: {has_status}, the table says {status}");
+            assert_eq!(has_transaction, *transaction, "{reports:?}");
+            assert_eq!(has_refunded, *refunded, "{reports:?}");
+            assert_eq!(has_money, *money, "{reports:?}");
+            // Delivered again, nothing changes: refunds add up, but one fact is taken once, by its id.
             for report in order.iter().filter(|report| !report.id.as_str().contains("refunded")) {
                 let again = decide(&record, report).unwrap();
                 if is_named(report) {
-                    assert_eq!(again.outcome, Outcome::Ignored(Ignored::ReportKnown), "{told:?}");
-                    assert_eq!(again.record, record, "{told:?}");
+                    assert_eq!(again.outcome, Outcome::Ignored(Ignored::ReportKnown), "{reports:?}");
+                    assert_eq!(again.record, record, "{reports:?}");
                 }
             }
             // The row keeps all of it.
-            assert_eq!(Record::from_item(record.to_item()).unwrap(), record, "{told:?}");
+            assert_eq!(Record::from_item(record.to_item()).unwrap(), record, "{reports:?}");
             checked += 1;
         }
     }
@@ -392,7 +392,7 @@ fn the_attempts_table_of_a_paused_record() {
         for report in reports.split(',') {
             record = decide(&record, &report_event(report)).unwrap().record;
         }
-        // A row without a version is another writer's, whose pause is only what its status says.
+        // A row without a version is another writer's: its pause is known from its status alone.
         record.version = 2;
         assert_eq!(record.status().as_str(), status, "{reports}");
         assert_eq!(
@@ -654,10 +654,10 @@ fn a_bar_does_not_depend_on_the_order_of_arrival() {
         let events: Vec<Event> = reports.into_iter().map(report_event).collect();
         for order in orders(&events) {
             let end = order.iter().fold(fresh(), |record, event| decide(&record, event).unwrap().record);
-            let told: Vec<&str> = order.iter().map(|event| event.id.as_str()).collect();
-            assert!(end.bar.is_some(), "{told:?}");
+            let reports: Vec<&str> = order.iter().map(|event| event.id.as_str()).collect();
+            assert!(end.bar.is_some(), "{reports:?}");
             let again = decide(&end, &order[0]).unwrap();
-            assert_eq!(again.outcome, Outcome::Ignored(Ignored::ReportKnown), "{told:?}");
+            assert_eq!(again.outcome, Outcome::Ignored(Ignored::ReportKnown), "{reports:?}");
         }
     }
 }
@@ -679,10 +679,10 @@ fn the_first_attempt_promises_the_next_record_and_no_later_one_does() {
     ] {
         let done = decide(&fresh(), &event("e", "2026-02-01T00:00:00Z", kind)).unwrap().record;
         assert_eq!(done.next.is_some(), next, "{what}");
-        let owed = followups(&done);
-        assert_eq!(owed.len(), usize::from(next), "{what}");
-        for debt in owed {
-            let Followup::CreateNext(record, event) = debt else { panic!("{debt:?}") };
+        let next_steps = followups(&done);
+        assert_eq!(next_steps.len(), usize::from(next), "{what}");
+        for followup in next_steps {
+            let Followup::CreateNext(record, event) = followup else { panic!("{followup:?}") };
             assert_eq!(Some(&record.subscription_id), done.next.as_ref());
             assert_eq!(
                 record.billing_date.text(),
@@ -742,13 +742,13 @@ fn an_expired_pause_goes_on_after_the_pause() {
             .record;
     assert_eq!(done.updated_event, Some(UpdatedEvent::PauseSkipped));
     assert_eq!(resume_date(&done), Some(t("2026-03-31T00:00:00Z")));
-    let debts = followups(&done);
-    let [Followup::CreateNext(next, _)] = debts.as_slice() else { panic!("no next record") };
+    let next_steps = followups(&done);
+    let [Followup::CreateNext(next, _)] = next_steps.as_slice() else { panic!("no next record") };
     assert_eq!(next.billing_date.text(), "2026-03-31T00:00:00Z");
     let yearly = Record { term: dues_events::calendar::Term::Yearly, ..record_in(Status::Paused) };
     let done = decide(&yearly, &event("e", "2026-04-01T00:00:00Z", EventKind::PauseExpired)).unwrap().record;
-    let debts = followups(&done);
-    let [Followup::CreateNext(next, _)] = debts.as_slice() else { panic!("no next record") };
+    let next_steps = followups(&done);
+    let [Followup::CreateNext(next, _)] = next_steps.as_slice() else { panic!("no next record") };
     assert_eq!(
         next.billing_date.text(),
         "2026-03-31T00:00:00Z",
@@ -853,7 +853,7 @@ fn a_cancellation_waits_for_the_periods_end_and_for_money_in_flight() {
 
     let in_flight = ask(&record_in(Status::AchSent), "2026-02-02T00:00:00Z", CancelTime::Now);
     let applies = |record: &Record| {
-        followups(record).into_iter().find_map(|debt| match debt {
+        followups(record).into_iter().find_map(|followup| match followup {
             Followup::Apply(step) => Some(step),
             Followup::CreateNext(..) => None,
         })

@@ -328,7 +328,7 @@ fn what_the_store_keeps_of_an_event_reads_back_as_the_event() {
 
 #[test]
 fn an_event_names_its_user_and_the_objects_by_which_others_find_that_user() {
-    let told = |kind: &str| {
+    let links = |kind: &str| {
         let event = read(&fixture("old", kind));
         (
             event.user().is_some(),
@@ -340,12 +340,12 @@ fn an_event_names_its_user_and_the_objects_by_which_others_find_that_user() {
         )
     };
     let some = |ids: &[&str]| (true, ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
-    assert_eq!(told("customer.subscription.created"), some(&["sub", "cus"]));
-    assert_eq!(told("invoice.paid"), some(&["pi", "ch", "sub", "cus"]));
-    assert_eq!(told("payment_intent.succeeded").1, ["pi", "cus"]);
-    assert_eq!(told("refund.created"), (false, vec!["pi".to_owned(), "ch".into()]));
-    assert_eq!(told("charge.refunded"), (false, vec!["pi".to_owned(), "ch".into(), "cus".into()]));
-    assert_eq!(told("charge.dispute.closed"), (false, vec!["pi".to_owned(), "ch".into()]));
+    assert_eq!(links("customer.subscription.created"), some(&["sub", "cus"]));
+    assert_eq!(links("invoice.paid"), some(&["pi", "ch", "sub", "cus"]));
+    assert_eq!(links("payment_intent.succeeded").1, ["pi", "cus"]);
+    assert_eq!(links("refund.created"), (false, vec!["pi".to_owned(), "ch".into()]));
+    assert_eq!(links("charge.refunded"), (false, vec!["pi".to_owned(), "ch".into(), "cus".into()]));
+    assert_eq!(links("charge.dispute.closed"), (false, vec!["pi".to_owned(), "ch".into()]));
     let mut event = read(&fixture("new", "customer.subscription.updated"));
     assert_eq!(event.unknown_tier(), None);
     let Fact::Subscription(subscription) = &mut event.fact else { panic!("{event:?}") };
@@ -824,7 +824,7 @@ fn two_states_of_one_second_have_an_order() {
 }
 
 #[test]
-fn content_makes_the_stamp_and_only_content() {
+fn the_idempotency_token_depends_on_content_alone() {
     let plain = fixture("new", "invoice.paid");
     let one = read(&plain).token;
     for (pointer, value) in [
@@ -848,8 +848,8 @@ fn content_makes_the_stamp_and_only_content() {
 }
 
 #[test]
-fn what_can_be_told_of_a_bad_event_is_told() {
-    let told = |json: &Value| peek_ids(json.to_string().as_bytes());
+fn ids_of_a_malformed_event_are_extracted() {
+    let peeked = |json: &Value| peek_ids(json.to_string().as_bytes());
     let id = |json: &Value| json["id"].as_str().map(str::to_owned);
     for generation in GENERATIONS {
         for (kind, user) in [
@@ -859,7 +859,7 @@ fn what_can_be_told_of_a_bad_event_is_told() {
             ("refund.created", None),
         ] {
             let broken = with(fixture(generation, kind), "/created", json!("broken"));
-            assert_eq!(told(&broken), (id(&broken), user.map(str::to_owned)), "{generation} {kind}");
+            assert_eq!(peeked(&broken), (id(&broken), user.map(str::to_owned)), "{generation} {kind}");
         }
     }
     assert_eq!(peek_ids(b"{"), (None, None));

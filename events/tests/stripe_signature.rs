@@ -124,7 +124,8 @@ fn a_signature_holds_for_the_tolerance_on_either_side() {
 
 proptest! {
     #[test]
-    fn no_header_panics(header in ".{0,200}", body in any::<Vec<u8>>(), secret in any::<Vec<u8>>(), now in any::<i32>()) {
+    fn no_header_panics(header in ".{0,200}", body in any::<Vec<u8>>(), secret in any::<Vec<u8>>(),
+        now in any::<i32>()) {
         prop_assert!(verify(&header, &body, &[secret], at(now.into()), TOLERANCE).is_err());
     }
 

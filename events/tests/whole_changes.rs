@@ -93,8 +93,8 @@ impl Member {
     /// Follow-ups that do not exist yet.
     fn follow_up(&mut self) {
         for record in self.0.clone() {
-            for debt in followups(&record) {
-                match debt {
+            for followup in followups(&record) {
+                match followup {
                     Followup::CreateNext(next, event) => {
                         let later = |r: &Record| {
                             matches!(r.status(), Status::Scheduled | Status::Paused)

@@ -207,7 +207,7 @@ fn other_types_are_skipped_whatever_their_shape_and_unknown_fields_do_not_matter
 }
 
 #[test]
-fn content_makes_the_stamp_and_only_content() {
+fn the_idempotency_token_depends_on_content_alone() {
     let token = |bytes: &[u8]| site_payments::decode(bytes).unwrap().unwrap().event.token;
     let one = token(payment().to_string().as_bytes());
     assert_eq!(token(serde_json::to_string_pretty(&payment()).unwrap().as_bytes()), one);
@@ -283,7 +283,7 @@ fn amount_and_currency_of_settlements_and_refunds_are_read() {
 }
 
 #[test]
-fn what_can_be_told_of_a_bad_record_is_told() {
+fn ids_of_a_malformed_record_are_extracted() {
     assert_eq!(
         peek_ids(&with(payment(), "/payment/amount", json!(5))),
         (Some("pay-7f3c".into()), Some("u-1".into()))

@@ -24,6 +24,7 @@ pub mod signals;
 pub mod worker;
 
 use chrono::TimeDelta;
+use dues_events::attributes::{DATA_CAUSE, DATA_REASON};
 use dues_events::billing::event::{Answer, Event, EventKind, Ignored};
 use dues_events::billing::record::{History, Process, Record, Status};
 use dues_events::collections::eligibility::{
@@ -103,10 +104,6 @@ const RECENT_HISTORY_ROWS: u32 = 8;
 const RECENT_HISTORY_ROWS_FOR_SIGNALS: u32 = 48;
 /// `source` of an attempt's history row.
 const ATTEMPT: &str = "dues attempt";
-/// History attribute: the signal that caused an attempt.
-const DATA_CAUSE: &str = "data_cause";
-/// History attribute: why the gateway's answer is unknown.
-const DATA_REASON: &str = "data_reason";
 
 impl<E: Engine, G: Gateway> Collector<E, G> {
     /// A collector with the default rules.
@@ -292,7 +289,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             }
         };
         let (event_id, source, kind, outcome) = transition;
-        let event = Event::internal_at(event_id.into(), now, source, run, kind);
+        let event = Event::internal_at(event_id.into(), now, source, run, kind).by(request.actor.as_deref());
         let done = self.apply_at(user, &record, &event).await?;
         if done {
             self.store.apply_followups(user, id).await?;
@@ -329,7 +326,8 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             ATTEMPT,
             Some(request.trigger.process()),
             EventKind::Intended { number },
-        );
+        )
+        .by(request.actor.as_deref());
         if let Some(cause) = &request.cause {
             intent.data.set(DATA_CAUSE, Value::text(cause.as_str()));
         }

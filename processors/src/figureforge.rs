@@ -46,7 +46,8 @@ pub async fn show<E: Engine>(store: &Store<E>, user: &UserId) -> Result<(Json, V
     );
     let list = |items: &[dues_events::Item]| -> Vec<Json> { items.iter().map(public_json).collect() };
     let json = json!({
-        "user": profile.as_ref().map(public_json), "subscriptions": list(&subscriptions), "jobs": list(&jobs), "images": list(&images),
+        "user": profile.as_ref().map(public_json), "subscriptions": list(&subscriptions), "jobs": list(&jobs),
+        "images": list(&images),
     });
     Ok((json, lines))
 }

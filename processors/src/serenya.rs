@@ -144,9 +144,9 @@ pub async fn session_over<E: Engine>(
     user: &UserId,
     (ttl, at): (i64, Time),
 ) -> Result<Outcome, StoreError> {
-    let told =
+    let fact =
         Recorded { id: format!("ttl:{ttl}").into(), at, fact: Fact::Profile(ProfileFact::Expired { ttl }) };
-    let booked = record_facts::<Serenya, E>(store, &user_aggregate(user.as_str()), &[told]).await?;
+    let booked = record_facts::<Serenya, E>(store, &user_aggregate(user.as_str()), &[fact]).await?;
     Ok(if booked == [FactOutcome::Applied] { Outcome::Applied } else { Outcome::Duplicate })
 }
 

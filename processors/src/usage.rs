@@ -136,9 +136,12 @@ pub async fn count<E: Engine>(
 #[must_use]
 pub fn count_json(user: &UserId, count: &CountedAction) -> Json {
     json!({
-        "user_id": user.as_str(), "feature": count.feature, "action_id": count.action.id.as_str(), "action_type": count.action.kind,
-        "plan_id": count.action.plan, "occurred_at": GoTime::trimmed(count.action.at).text(), "usage_before": count.before,
-        "usage_after": count.after, "limit": count.limit, "remaining": count.limit.map(|limit| limit.saturating_sub(count.after)),
+        "user_id": user.as_str(), "feature": count.feature, "action_id": count.action.id.as_str(),
+        "action_type": count.action.kind,
+        "plan_id": count.action.plan, "occurred_at": GoTime::trimmed(count.action.at).text(),
+        "usage_before": count.before,
+        "usage_after": count.after, "limit": count.limit,
+        "remaining": count.limit.map(|limit| limit.saturating_sub(count.after)),
         "reset_at": GoTime::trimmed(reset_at(count.action.at)).text(),
     })
 }

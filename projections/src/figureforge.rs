@@ -134,15 +134,15 @@ impl Model for Figureforge {
         None
     }
 
-    fn merge(state: &mut State, told: &Recorded<Fact>) {
-        match &told.fact {
-            Fact::User(said) => keep(&mut state.user, told, said, |user| user.created_at),
-            Fact::Subscription(held) => subscription::merge(&mut state.subscription, told, held),
-            Fact::Job(fact) => state.job.merge(told, fact),
-            Fact::Image(fact) => state.image.merge(told, fact),
-            Fact::Report(fact) => state.report.merge(told, fact),
-            Fact::Plan(said) => keep(&mut state.plan, told, said, |plan| plan.created_at),
-            Fact::Flag(said) => keep(&mut state.flag, told, said, |flag| flag.created_at),
+    fn merge(state: &mut State, recorded: &Recorded<Fact>) {
+        match &recorded.fact {
+            Fact::User(said) => keep(&mut state.user, recorded, said, |user| user.created_at),
+            Fact::Subscription(held) => subscription::merge(&mut state.subscription, recorded, held),
+            Fact::Job(fact) => state.job.merge(recorded, fact),
+            Fact::Image(fact) => state.image.merge(recorded, fact),
+            Fact::Report(fact) => state.report.merge(recorded, fact),
+            Fact::Plan(said) => keep(&mut state.plan, recorded, said, |plan| plan.created_at),
+            Fact::Flag(said) => keep(&mut state.flag, recorded, said, |flag| flag.created_at),
         }
     }
 
@@ -163,13 +163,13 @@ impl Model for Figureforge {
 
 fn keep<T: Clone>(
     kept: &mut SoftDelete<T>,
-    told: &Recorded<Fact>,
+    recorded: &Recorded<Fact>,
     said: &Lifecycle<T>,
     made: impl Fn(&T) -> Option<validation::EpochSecond>,
 ) {
     match said {
-        Lifecycle::Saved(value) => kept.save(told, made(value), value.clone()),
-        Lifecycle::Deleted => kept.set_gone(told, true),
-        Lifecycle::Restored => kept.set_gone(told, false),
+        Lifecycle::Saved(value) => kept.save(recorded, made(value), value.clone()),
+        Lifecycle::Deleted => kept.set_gone(recorded, true),
+        Lifecycle::Restored => kept.set_gone(recorded, false),
     }
 }

@@ -35,7 +35,7 @@ pub trait Model: Send + Sync + 'static {
     fn billing(record: &Record) -> Option<(String, Self::Fact)>;
 
     /// Merges a fact into a state. The final state must not depend on the order of merging.
-    fn merge(state: &mut Self::State, told: &Recorded<Self::Fact>);
+    fn merge(state: &mut Self::State, recorded: &Recorded<Self::Fact>);
 
     /// The rows of an aggregate: the name of the table, and the item.
     fn rows(aggregate: &str, state: &Self::State) -> Vec<(&'static str, Item)>;
@@ -73,23 +73,23 @@ pub struct Latest<T> {
 
 impl<T> Latest<T> {
     /// Replaces an earlier value; keeps a later one.
-    pub fn update<F>(place: &mut Option<Self>, told: &Recorded<F>, value: T) {
-        Self::update_ranked(place, told, value, |_| ());
+    pub fn update<F>(place: &mut Option<Self>, recorded: &Recorded<F>, value: T) {
+        Self::update_ranked(place, recorded, value, |_| ());
     }
 
     /// Like [`Latest::update`], but of two facts at the same instant the value with the higher rank wins:
     /// Stripe dates its events to whole seconds.
     pub fn update_ranked<F, R: Ord>(
         place: &mut Option<Self>,
-        told: &Recorded<F>,
+        recorded: &Recorded<F>,
         value: T,
         rank: impl Fn(&T) -> R,
     ) {
         let newer = place.as_ref().is_none_or(|known| {
-            (known.at, rank(&known.value), &known.by) < (told.at, rank(&value), &told.id)
+            (known.at, rank(&known.value), &known.by) < (recorded.at, rank(&value), &recorded.id)
         });
         if newer {
-            *place = Some(Self { at: told.at, by: told.id.clone(), value });
+            *place = Some(Self { at: recorded.at, by: recorded.id.clone(), value });
         }
     }
 }
@@ -100,24 +100,25 @@ mod tests {
 
     #[test]
     fn of_one_instant_the_highest_rank_counts() {
-        let told = |id: &str| Recorded { id: id.into(), at: Time::from_timestamp(1, 0).unwrap(), fact: () };
+        let recorded =
+            |id: &str| Recorded { id: id.into(), at: Time::from_timestamp(1, 0).unwrap(), fact: () };
         for order in [[("a", 9), ("b", 5)], [("b", 5), ("a", 9)]] {
             let mut place = None;
-            order
-                .into_iter()
-                .for_each(|(id, value)| Latest::update_ranked(&mut place, &told(id), value, |value| *value));
+            order.into_iter().for_each(|(id, value)| {
+                Latest::update_ranked(&mut place, &recorded(id), value, |value| *value)
+            });
             assert_eq!(place.map(|latest| latest.value), Some(9));
         }
     }
 
     #[test]
     fn the_latest_counts_whenever_it_comes() {
-        let told = |id: &str, second: i64| Recorded {
+        let recorded = |id: &str, second: i64| Recorded {
             id: id.into(),
             at: Time::from_timestamp(second, 0).unwrap(),
             fact: (),
         };
-        let facts = [(told("a", 1), 10), (told("c", 2), 30), (told("b", 2), 20)];
+        let facts = [(recorded("a", 1), 10), (recorded("c", 2), 30), (recorded("b", 2), 20)];
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0], [1, 1, 2]] {
             let mut place = None;
             for n in order {

@@ -102,13 +102,13 @@ impl Model for Serenya {
         sources::billing(record)
     }
 
-    fn merge(state: &mut State, told: &Recorded<Fact>) {
-        match &told.fact {
-            Fact::Profile(fact) => state.profile.merge(told, fact),
-            Fact::Session(fact) => state.session.merge(told, fact),
+    fn merge(state: &mut State, recorded: &Recorded<Fact>) {
+        match &recorded.fact {
+            Fact::Profile(fact) => state.profile.merge(recorded, fact),
+            Fact::Session(fact) => state.session.merge(recorded, fact),
             Fact::Payment(parts) => state.payment.join(parts),
             Fact::Document(parts) => state.document.join(parts),
-            Fact::Config(saved) => state.config.merge(told, saved),
+            Fact::Config(saved) => state.config.merge(recorded, saved),
         }
     }
 

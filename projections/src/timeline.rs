@@ -6,6 +6,7 @@
 mod sentences;
 mod upcoming;
 
+use dues_events::attributes;
 use dues_events::billing::record::{History, Record};
 use dues_events::collections::eligibility::Rules;
 use dues_events::entitlements::credits::Movement;
@@ -23,6 +24,8 @@ pub struct TimelineEntry {
     pub event: Option<EventId>,
     /// The event's source and type.
     pub source: String,
+    /// Who acted, where a person did.
+    pub actor: Option<String>,
     /// The billing record, if the entry concerns one.
     pub record: Option<SubscriptionId>,
     /// The status before and after, if it changed.
@@ -92,6 +95,7 @@ fn of_record(row: &History, before: Option<&Record>, after: &Record) -> Timeline
         at: when(row),
         event: row.event_id.clone(),
         source: row.source.clone(),
+        actor: row.record.data.text(attributes::DATA_ACTOR).map(str::to_owned),
         record: Some(after.subscription_id.clone()),
         moved: (was != is).then_some((was, is)),
         sentence: sentences::of_change(row, before, after),
@@ -104,6 +108,7 @@ fn of_stripe(event: &StripeEvent) -> TimelineEntry {
         at: event.created,
         event: Some(event.id.clone()),
         source: format!("stripe {}", event.source),
+        actor: None,
         record: None,
         moved: None,
         sentence: sentences::of_stripe(&event.fact),
@@ -128,6 +133,7 @@ fn attach(beats: &mut Vec<TimelineEntry>, movement: &Movement) {
             at: movement.at,
             event: Some(movement.source.clone()),
             source: format!("credits {}", movement.kind.as_str()),
+            actor: None,
             record: None,
             moved: None,
             sentence: told,

@@ -99,17 +99,17 @@ impl Model for Usage {
         Dues::of(record).map(|dues| (record.user_id.to_string(), Fact::Dues(dues)))
     }
 
-    fn merge(state: &mut State, told: &Recorded<Fact>) {
-        match &told.fact {
+    fn merge(state: &mut State, recorded: &Recorded<Fact>) {
+        match &recorded.fact {
             Fact::Stripe(subscribed) => {
                 let id = subscribed.subscription.id.to_string();
                 let mut place = state.stripe.remove(&id);
-                Latest::update_ranked(&mut place, told, subscribed.clone(), |subscribed| {
+                Latest::update_ranked(&mut place, recorded, subscribed.clone(), |subscribed| {
                     subscribed.subscription.rank()
                 });
                 state.stripe.extend(place.map(|latest| (id, latest)));
             }
-            Fact::Dues(dues) => state.dues.tell(told.at, dues),
+            Fact::Dues(dues) => state.dues.update(recorded.at, dues),
         }
     }
 

@@ -313,9 +313,11 @@ fn life() -> Vec<StripeEvent> {
 
 proptest! {
     #[test]
-    fn neither_order_nor_repeats_matter(mut order in Just(life()).prop_shuffle(), repeats in prop::collection::vec(0usize..22, 0..30)) {
+    fn neither_order_nor_repeats_matter(mut order in Just(life()).prop_shuffle(),
+        repeats in prop::collection::vec(0usize..22, 0..30)) {
         let expected = fold(&life());
-        prop_assert_eq!(credits(&expected), 3 * 5 + 10, "the months at their tier, but for the one that was lost, and the rest of the top-up");
+        prop_assert_eq!(credits(&expected), 3 * 5 + 10,
+            "the months at their tier, but for the one that was lost, and the rest of the top-up");
         for n in repeats {
             let again = order[n % order.len()].clone();
             order.insert(n % (order.len() + 1), again);

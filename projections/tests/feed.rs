@@ -45,12 +45,12 @@ fn record(status: &str, tag: &str, version: u64) -> Item {
     row
 }
 
-fn body(told: &Publications) -> Json {
-    serde_json::from_slice(&told.update.as_ref().unwrap().data).unwrap()
+fn body(published: &Publications) -> Json {
+    serde_json::from_slice(&published.update.as_ref().unwrap().data).unwrap()
 }
 
 #[test]
-fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
+fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_published() {
     /// Before, after → the event on the stream, the statuses on the bus.
     type Case = (Option<Item>, Option<Item>, Option<&'static str>, Option<(Json, &'static str)>);
     let cases: [Case; 13] = [
@@ -122,15 +122,15 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
         (Some(record("SCHEDULED", "", 3)), None, None, None),
     ];
     for (n, (old, new, event, statuses)) in cases.iter().enumerate() {
-        let told = billing(old.as_ref(), new.as_ref()).unwrap();
+        let published = billing(old.as_ref(), new.as_ref()).unwrap();
         let Some(event) = event else {
-            assert_eq!(told, None, "case {n}");
+            assert_eq!(published, None, "case {n}");
             continue;
         };
-        let told = told.unwrap();
-        let (update, body) = (told.update.clone().unwrap(), body(&told));
+        let published = published.unwrap();
+        let (update, body) = (published.update.clone().unwrap(), body(&published));
         assert_eq!(
-            (update.key.as_str(), told.user.as_str(), &body["event"]),
+            (update.key.as_str(), published.user.as_str(), &body["event"]),
             ("u-1", "u-1", &json!(event)),
             "case {n}"
         );
@@ -139,11 +139,11 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
             (&json!(update.id), &json!("u-1"), &json!("s-1")),
             "case {n}"
         );
-        let said = told.message.as_ref().map(|message| {
+        let said = published.message.as_ref().map(|message| {
             (message.detail["old_status"].clone(), message.detail["new_status"].as_str().unwrap())
         });
         assert_eq!(said, *statuses, "case {n}");
-        if let Some(message) = &told.message {
+        if let Some(message) = &published.message {
             assert_eq!(
                 (message.detail_type, message.at),
                 ("SubscriptionStatusChanged", Some(t("2026-02-02T08:00:00Z"))),
@@ -153,7 +153,7 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
         }
         assert_eq!(
             billing(old.as_ref(), new.as_ref()).unwrap().unwrap(),
-            told,
+            published,
             "case {n}: the same bytes every time"
         );
     }
@@ -161,20 +161,23 @@ fn every_change_of_a_billing_record_has_an_event_and_a_new_status_is_told() {
 
 #[test]
 fn an_update_shows_the_record_without_what_is_nobodys_business() {
-    let told = billing(Some(&record("ACHSENT", "", 2)), Some(&record("ERROR", "", 3))).unwrap().unwrap();
-    let mut body = body(&told);
-    assert_eq!(body["id"].take(), json!(told.update.unwrap().id));
+    let published = billing(Some(&record("ACHSENT", "", 2)), Some(&record("ERROR", "", 3))).unwrap().unwrap();
+    let mut body = body(&published);
+    assert_eq!(body["id"].take(), json!(published.update.unwrap().id));
     let shown = json!({
-        "billing_date": "2026-02-01T00:00:00Z", "billing_amount": "14.99", "billing_status": "ERROR", "billing_period": "02/2026", "transaction_id": "",
-        "last_run_date": "2026-02-02T08:00:00.000000000Z", "process": "INITIAL", "updated_event": "", "term": "MONTHLY",
+        "billing_date": "2026-02-01T00:00:00Z", "billing_amount": "14.99", "billing_status": "ERROR",
+        "billing_period": "02/2026", "transaction_id": "",
+        "last_run_date": "2026-02-02T08:00:00.000000000Z", "process": "INITIAL", "updated_event": "",
+        "term": "MONTHLY",
         "receipt_tier_name": "Plus:v2", "receipt_payment_type": "", "pause_duration_months": 0,
     });
     let expected = json!({
-        "id": null, "event": "subscription-updated", "user_id": "u-1", "subscription_id": "s-1", "version": 3, "previous_status": "ACHSENT",
+        "id": null, "event": "subscription-updated", "user_id": "u-1", "subscription_id": "s-1", "version": 3,
+        "previous_status": "ACHSENT",
         "return_code": "R01", "subscription": shown,
     });
     assert_eq!(body, expected);
-    let detail = told.message.unwrap().detail;
+    let detail = published.message.unwrap().detail;
     let names: Vec<&String> = detail.as_object().unwrap().keys().collect();
     let expected = [
         "billing_date",
@@ -211,7 +214,7 @@ fn profile(tier: Option<&str>, updated: &str) -> Item {
 }
 
 #[test]
-fn a_tier_is_told_when_it_is_another() {
+fn a_changed_tier_is_published() {
     /// Before, after → the tiers on the bus.
     type Case = (Option<Item>, Option<Item>, Option<(&'static str, &'static str)>);
     let at = "2026-02-02T08:00:00Z";
@@ -226,13 +229,14 @@ fn a_tier_is_told_when_it_is_another() {
         (Some(profile(Some("SAGE"), at)), None, None),
     ];
     for (n, (old, new, tiers)) in cases.iter().enumerate() {
-        let message = core(old.as_ref(), new.as_ref()).unwrap().and_then(|told| told.message);
+        let message = core(old.as_ref(), new.as_ref()).unwrap().and_then(|published| published.message);
         let said = message.as_ref().map(|message| {
             (message.detail["old_tier"].as_str().unwrap(), message.detail["new_tier"].as_str().unwrap())
         });
         assert_eq!(said, *tiers, "case {n}");
         if let Some(message) = &message {
-            let expected = json!({"id": message.id, "user_id": "u-1", "old_tier": said.unwrap().0, "new_tier": said.unwrap().1, "occurred_at": at});
+            let expected = json!({"id": message.id, "user_id": "u-1", "old_tier": said.unwrap().0,
+                "new_tier": said.unwrap().1, "occurred_at": at});
             assert_eq!(
                 (message.detail_type, &message.detail, message.at),
                 ("TierChanged", &expected, Some(t(at))),
@@ -256,7 +260,7 @@ fn a_tier_is_told_when_it_is_another() {
 }
 
 #[test]
-fn credits_that_come_in_are_told_once_and_no_other_movement_is() {
+fn incoming_credits_are_published_once_and_no_other_movement_is() {
     let (user, at) = (UserId::from("u-1"), t("2026-02-01T00:00:00Z"));
     let source = || EventId::from("evt_1");
     let grant = Movement::grant("sub_1", at, 15, at, source(), Some("pi_1".into()));
@@ -267,29 +271,36 @@ fn credits_that_come_in_are_told_once_and_no_other_movement_is() {
         Movement::take_back("re_1", &grant, at, source()),
         Movement::expire(at.timestamp(), 0, 3),
     ];
-    let mut told = Vec::new();
+    let mut published = Vec::new();
     for movement in &movements {
         let row = movement.to_item(&user);
-        let message = core(None, Some(&row)).unwrap().and_then(|told| told.message);
+        let message = core(None, Some(&row)).unwrap().and_then(|published| published.message);
         assert_eq!(
             message.is_some(),
             matches!(movement.kind, MovementKind::Grant | MovementKind::TopUp),
             "{movement:?}"
         );
-        told.extend(message);
+        published.extend(message);
         let mut touched = row.clone();
         touched.set_text("note", "seen");
         assert_eq!(core(Some(&row), Some(&touched)).unwrap(), None, "it came in before");
         assert_eq!(core(Some(&row), None).unwrap(), None);
     }
-    let expected = json!({"id": told[0].id, "user_id": "u-1", "movement_id": "grant:sub_1:2026-02-01T00:00:00Z", "kind": "GRANT", "credits": 15,
+    let expected = json!({"id": published[0].id, "user_id": "u-1",
+        "movement_id": "grant:sub_1:2026-02-01T00:00:00Z", "kind": "GRANT", "credits": 15,
         "payment_id": "pi_1", "occurred_at": "2026-02-01T00:00:00Z"});
-    assert_eq!((told[0].detail_type, &told[0].detail, told[0].at), ("CreditsGranted", &expected, Some(at)));
-    assert_eq!((&told[1].detail["kind"], &told[1].detail["credits"]), (&json!("TOP_UP"), &json!(20)));
+    assert_eq!(
+        (published[0].detail_type, &published[0].detail, published[0].at),
+        ("CreditsGranted", &expected, Some(at))
+    );
+    assert_eq!(
+        (&published[1].detail["kind"], &published[1].detail["credits"]),
+        (&json!("TOP_UP"), &json!(20))
+    );
 }
 
 #[test]
-fn other_rows_of_a_user_tell_nothing() {
+fn other_rows_of_a_user_publish_nothing() {
     for (partition, sort) in [
         ("USER#u-1", "CREDITS#BALANCE"),
         ("USER#u-1", "SUBSCRIPTION#ACTIVE"),

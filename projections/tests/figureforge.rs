@@ -12,6 +12,7 @@ use dues_projections::figureforge::report::{ReportFact, ReportState, ReportStatu
 use dues_projections::figureforge::{Fact, Figureforge, State, tags};
 use dues_projections::model::{Latest, Model, Recorded};
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
 
 fn at(second: i64) -> Time {
@@ -19,8 +20,9 @@ fn at(second: i64) -> Time {
 }
 
 /// An application event as a fact, with its aggregate.
-fn told(id: &str, second: i64, kind: &str, fields: Value) -> (String, Recorded<Fact>) {
-    let mut event = json!({"event_id": id, "type": format!("figureforge.{kind}"), "occurred_at": at(second).to_rfc3339()});
+fn recorded(id: &str, second: i64, kind: &str, fields: Value) -> (String, Recorded<Fact>) {
+    let mut event = json!({"event_id": id, "type": format!("figureforge.{kind}"),
+        "occurred_at": at(second).to_rfc3339()});
     event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let event = decode(event.to_string().as_bytes()).unwrap().unwrap();
     let (aggregate, fact) =
@@ -45,7 +47,7 @@ fn row<'a>(aggregate: &str, facts: impl IntoIterator<Item = &'a Recorded<Fact>>)
 fn image(id: &str, second: i64, kind: &str, fields: Value) -> Recorded<Fact> {
     let mut all = json!({"image_id": "i-1"});
     all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    told(id, second, kind, all).1
+    recorded(id, second, kind, all).1
 }
 
 fn saved(id: &str, second: i64) -> Recorded<Fact> {
@@ -53,7 +55,8 @@ fn saved(id: &str, second: i64) -> Recorded<Fact> {
         id,
         second,
         "image.saved",
-        json!({"user_id": "u-1", "url": format!("https://cdn/{id}.jpg"), "public": true, "tags": [format!("tag:{id}")]}),
+        json!({"user_id": "u-1", "url": format!("https://cdn/{id}.jpg"), "public": true,
+            "tags": [format!("tag:{id}")]}),
     )
 }
 
@@ -113,7 +116,7 @@ fn subscription(
 
 /// Facts for every kind of aggregate, with equal timestamps and contradictions.
 fn histories() -> Vec<(&'static str, Vec<Recorded<Fact>>)> {
-    let of = |kind: &str, id: &str, second, fields: Value| told(id, second, kind, fields).1;
+    let of = |kind: &str, id: &str, second, fields: Value| recorded(id, second, kind, fields).1;
     let user = |email: &str| json!({"user_id": "u-1", "email": email});
     let job = json!({"job_id": "j-1", "user_id": "u-1", "image_id": "i-1", "error": "out of memory"});
     let report = json!({"image_id": "i-1", "report_id": "r-1", "reason": "spam"});
@@ -212,7 +215,7 @@ proptest! {
     fn neither_order_nor_repeats_nor_cuts_matter(seed in any::<u64>()) {
         for (aggregate, facts) in histories() {
             let expected = Figureforge::rows(aggregate, &merged(&facts));
-            let mut random = proptest::test_runner::TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &seed_bytes(seed));
+            let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes(seed));
             let mut order: Vec<&Recorded<Fact>> = facts.iter().chain(&facts).collect();
             for n in (1..order.len()).rev() {
                 order.swap(n, (random.next_u64() % (n as u64 + 1)) as usize);
@@ -228,12 +231,13 @@ proptest! {
     }
 
     #[test]
-    fn an_image_that_was_purged_stays_away_whenever_that_is_told(place in 0..12_usize) {
+    fn a_purged_image_stays_away_in_any_order_of_events(place in 0..12_usize) {
         let (aggregate, mut facts) = histories().swap_remove(2);
         prop_assert!(row(aggregate, &facts).is_some());
         facts.insert(place.min(facts.len()), image("purge", 1, "image.purged", json!({})));
         prop_assert_eq!(row(aggregate, &facts), None);
-        prop_assert_eq!(serde_json::to_string(&merged(&facts)).unwrap(), serde_json::to_string(&merged([&image("p", 1, "image.purged", json!({}))])).unwrap());
+        prop_assert_eq!(serde_json::to_string(&merged(&facts)).unwrap(),
+            serde_json::to_string(&merged([&image("p", 1, "image.purged", json!({}))])).unwrap());
     }
 }
 
@@ -273,9 +277,12 @@ fn every_kind_of_fact_leaves_its_row_as_the_seed_has_it() {
 
 #[test]
 fn an_image_has_every_attribute_of_the_seeds_example() {
-    let example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg", "tags": ["pose:summary", "style:comic"],
-        "prompt_json": {"prompt": "p", "negative_prompt": "n", "tags": ["t"]}, "provider": "fal.ai", "provider_model_id": "fal/sdxl-foo",
-        "cost_cents": 12, "favorited_count": 0, "public": true, "private_gallery_ids": [], "flag_status": "clean", "created_at": 1_710_000_000});
+    let example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg",
+        "tags": ["pose:summary", "style:comic"],
+        "prompt_json": {"prompt": "p", "negative_prompt": "n", "tags": ["t"]}, "provider": "fal.ai",
+        "provider_model_id": "fal/sdxl-foo",
+        "cost_cents": 12, "favorited_count": 0, "public": true, "private_gallery_ids": [],
+        "flag_status": "clean", "created_at": 1_710_000_000});
     let mut row = row("image:i-1", [&image("a", 5, "image.saved", example.clone())]).unwrap().to_json();
     let fields = row.as_object_mut().unwrap();
     for (name, value) in
@@ -295,7 +302,7 @@ fn a_job_goes_its_way_and_an_end_is_final() {
     };
     let [queued, started, succeeded, failed, cancelled, deleted, _] =
         <[Recorded<Fact>; 7]>::try_from(facts).unwrap();
-    assert_eq!(status(&[&started, &succeeded]), None, "nobody knows whose it is");
+    assert_eq!(status(&[&started, &succeeded]), None, "its user is unknown");
     assert_eq!(status(&[&queued]).unwrap(), "queued");
     assert_eq!(status(&[&started, &queued]).unwrap(), "running", "of one instant");
     assert_eq!(status(&[&cancelled, &started, &queued]).unwrap(), "cancelled");
@@ -349,7 +356,7 @@ fn reports_decide_whether_an_image_may_be_seen() {
     assert_eq!(
         status(&[reported("r-1", 3, Filed, None, 5), flagged(2, "clean")]),
         "human_pending",
-        "until somebody complains again"
+        "until another report"
     );
     assert_eq!(status(&[flagged(2, "removed")]), "removed");
 }
@@ -387,7 +394,7 @@ fn a_report_that_is_upheld_stays_so() {
 }
 
 #[test]
-fn a_subscription_is_as_stripe_last_told_it_and_names_its_plan() {
+fn a_subscription_is_as_in_stripes_last_event_and_names_its_plan() {
     let (aggregate, facts) = histories().swap_remove(6);
     let early = row(aggregate, &facts[..2]).unwrap();
     assert_eq!(
@@ -396,9 +403,12 @@ fn a_subscription_is_as_stripe_last_told_it_and_names_its_plan() {
         "of one second the later in life"
     );
     let late = row(aggregate, &facts).unwrap();
-    let expected = json!({"pk": "USER#u-1", "sk": "SUB#sub_1", "user_id": "u-1", "stripe_sub_id": "sub_1", "stripe_customer_id": "cus_1",
-        "status": "canceled", "plan_id": "SAGE", "plan": "PLAN#SAGE", "current_period_start": at(0).timestamp(),
-        "current_period_end": at(86_400 * 30).timestamp(), "cancel_at_period_end": false, "stripe_sub_pk": "SUB#sub_1", "stripe_sub_sk": "USER#u-1",
+    let expected = json!({"pk": "USER#u-1", "sk": "SUB#sub_1", "user_id": "u-1", "stripe_sub_id": "sub_1",
+        "stripe_customer_id": "cus_1",
+        "status": "canceled", "plan_id": "SAGE", "plan": "PLAN#SAGE",
+        "current_period_start": at(0).timestamp(),
+        "current_period_end": at(86_400 * 30).timestamp(), "cancel_at_period_end": false,
+        "stripe_sub_pk": "SUB#sub_1", "stripe_sub_sk": "USER#u-1",
         "created_at": at(0).timestamp(), "deleted_at": at(9).timestamp()});
     assert_eq!(late.to_json(), expected);
 }
@@ -440,7 +450,8 @@ fn an_image_is_found_by_its_tags_while_it_is_public_and_may_be_seen() {
 #[test]
 fn what_is_wrong_with_an_event_is_named() {
     let read = |kind: &str, fields: Value| {
-        let mut event = json!({"event_id": "e", "type": format!("figureforge.{kind}"), "occurred_at": "2026-01-05T14:00:00Z"});
+        let mut event = json!({"event_id": "e", "type": format!("figureforge.{kind}"),
+            "occurred_at": "2026-01-05T14:00:00Z"});
         event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         Figureforge::read(&decode(event.to_string().as_bytes()).unwrap().unwrap())
             .map_err(|error| error.to_string())

@@ -18,13 +18,13 @@ type Sent = (String, Recorded<Fact>);
 struct Journal(BTreeMap<String, (u64, State, BTreeSet<EventId>)>);
 
 impl Journal {
-    fn tell(&mut self, (aggregate, told): &Sent) {
-        let mut next = vec![(aggregate.clone(), told.clone())];
+    fn merge(&mut self, (aggregate, recorded): &Sent) {
+        let mut next = vec![(aggregate.clone(), recorded.clone())];
         let mut seen = BTreeSet::new();
-        while let Some((name, told)) = next.pop() {
+        while let Some((name, recorded)) = next.pop() {
             let (version, state, ids) = self.0.entry(name.clone()).or_default();
-            if ids.insert(told.id.clone()) {
-                Serenya::merge(state, &told);
+            if ids.insert(recorded.id.clone()) {
+                Serenya::merge(state, &recorded);
                 *version += 1;
             }
             if seen.insert((name.clone(), *version)) {
@@ -51,7 +51,7 @@ impl Journal {
 
 fn rows(sent: &[Sent]) -> BTreeMap<String, Json> {
     let mut journal = Journal::default();
-    sent.iter().for_each(|sent| journal.tell(sent));
+    sent.iter().for_each(|sent| journal.merge(sent));
     journal.rows()
 }
 
@@ -65,7 +65,8 @@ fn app(id: &str, kind: &str, at: &str, mut body: Json) -> Sent {
 }
 
 fn stripe(id: &str, kind: &str, created: i64, object: Json) -> Sent {
-    let event = json!({"id": id, "object": "event", "api_version": "2025-09-30.clover", "created": created, "livemode": true, "type": kind, "data": {"object": object}});
+    let event = json!({"id": id, "object": "event", "api_version": "2025-09-30.clover", "created": created,
+        "livemode": true, "type": kind, "data": {"object": object}});
     let event: StripeEvent =
         dues_events::entitlements::stripe::wire::decode(event.to_string().as_bytes()).unwrap().unwrap();
     let (aggregate, fact) = Serenya::stripe(&UserId::from("u-1"), &event).unwrap();
@@ -80,7 +81,8 @@ fn profile() -> Vec<Sent> {
             "e1",
             "user.created",
             &day(1),
-            json!({"email": "Ada@Example.com", "name": "Ada", "auth_provider": "google", "external_id": "g-1"}),
+            json!({"email": "Ada@Example.com", "name": "Ada", "auth_provider": "google",
+                "external_id": "g-1"}),
         ),
         app("e2", "consent.given", &day(2), json!({"terms_of_service": true, "consent_version": "v1"})),
         app("e3", "consent.given", &day(3), json!({"privacy_policy": true, "terms_of_service": false})),
@@ -123,8 +125,11 @@ fn profile() -> Vec<Sent> {
 /// One payment of an invoice, reported by all sources and refunded in two parts.
 fn payment(names_intent: bool) -> Vec<Sent> {
     let invoice = |id: &str, kind: &str, created: i64| {
-        let mut object = json!({"id": "in_1", "object": "invoice", "customer": "cus_1", "currency": "usd", "amount_paid": 1500, "amount_due": 1500,
-            "billing_reason": "subscription_cycle", "parent": {"type": "subscription_details", "subscription_details": {"subscription": "sub_1", "metadata": {}}}, "lines": {"object": "list", "data": []}});
+        let mut object = json!({"id": "in_1", "object": "invoice", "customer": "cus_1", "currency": "usd",
+            "amount_paid": 1500, "amount_due": 1500,
+            "billing_reason": "subscription_cycle", "parent": {"type": "subscription_details",
+                "subscription_details": {"subscription": "sub_1", "metadata": {}}},
+                "lines": {"object": "list", "data": []}});
         if names_intent {
             object["payment_intent"] = "pi_1".into();
             object["charge"] = "ch_1".into();
@@ -132,16 +137,20 @@ fn payment(names_intent: bool) -> Vec<Sent> {
         stripe(id, kind, created, object)
     };
     let refund = |id: &str, created: i64, refund: &str, cents: u32, status: &str| {
-        let mut object = json!({"id": refund, "object": "refund", "amount": cents, "currency": "usd", "charge": "ch_1", "status": status});
+        let mut object = json!({"id": refund, "object": "refund", "amount": cents, "currency": "usd",
+            "charge": "ch_1", "status": status});
         if !names_intent || cents == 500 {
             object["payment_intent"] = "pi_1".into();
         }
         stripe(id, "refund.updated", created, object)
     };
-    let intent = json!({"id": "pi_1", "object": "payment_intent", "customer": "cus_1", "currency": "usd", "amount": 1500, "amount_received": 1500,
+    let intent = json!({"id": "pi_1", "object": "payment_intent", "customer": "cus_1", "currency": "usd",
+        "amount": 1500, "amount_received": 1500,
         "status": "succeeded", "metadata": {}, "payment_details": {"order_reference": "in_1"}});
-    let checkout = json!({"id": "cs_1", "object": "checkout.session", "mode": "payment", "payment_status": "paid", "status": "complete", "payment_intent": "pi_1",
-        "customer": null, "subscription": null, "currency": "usd", "amount_total": 1500, "metadata": {"user_id": "u-1"}});
+    let checkout = json!({"id": "cs_1", "object": "checkout.session", "mode": "payment",
+        "payment_status": "paid", "status": "complete", "payment_intent": "pi_1",
+        "customer": null, "subscription": null, "currency": "usd", "amount_total": 1500,
+        "metadata": {"user_id": "u-1"}});
     vec![
         invoice("evt_1", "invoice.payment_failed", 1_767_225_500),
         invoice("evt_2", "invoice.paid", 1_767_312_000),
@@ -241,7 +250,8 @@ fn the_profile_says_what_was_said_last() {
         (Some("sub_free_u-1"), Some("free")),
         "what has expired gives way"
     );
-    let usage = json!({"documents_processed": 1, "period_start": "2026-01-31T10:00:00Z", "period_end": "2026-03-02T10:00:00Z"});
+    let usage = json!({"documents_processed": 1, "period_start": "2026-01-31T10:00:00Z",
+        "period_end": "2026-03-02T10:00:00Z"});
     assert_eq!(subscription["usage_current_period"], usage);
     assert_eq!(
         rows.keys().filter(|key| key.starts_with("USER_EMAIL#")).count(),
@@ -277,7 +287,8 @@ fn an_invoice_its_intent_and_its_checkout_are_one_payment() {
 #[test]
 fn a_dispute_that_is_lost_takes_all_and_money_that_comes_back_gives_it_back() {
     let dispute = |id: &str, kind: &str, created: i64, status: &str| {
-        let object = json!({"id": "dp_1", "object": "dispute", "amount": 1500, "currency": "usd", "payment_intent": "pi_1", "charge": "ch_1", "status": status});
+        let object = json!({"id": "dp_1", "object": "dispute", "amount": 1500, "currency": "usd",
+            "payment_intent": "pi_1", "charge": "ch_1", "status": status});
         stripe(id, &format!("charge.dispute.{kind}"), created, object)
     };
     let mut sent: Vec<Sent> = payment(false).into_iter().take(4).collect();
@@ -299,7 +310,8 @@ fn of_one_object_the_greatest_sequencer_counts() {
     );
     assert_eq!(
         job("c.pdf"),
-        json!({"status": "completed", "file_name": "c.pdf", "uploaded_at": "2026-01-01T00:00:00Z", "completed_at": "2026-01-01T00:05:00Z",
+        json!({"status": "completed", "file_name": "c.pdf", "uploaded_at": "2026-01-01T00:00:00Z",
+            "completed_at": "2026-01-01T00:05:00Z",
         "result_location": "users/u-1/documents/results/c.pdf.json"})
     );
 }
@@ -311,17 +323,18 @@ fn tokens_are_refused_by_name() {
         Serenya::read(&event).unwrap_err().to_string()
     };
     let started = |more: Json| {
-        let mut body = json!({"event_id": "e", "type": "serenya.session.started", "occurred_at": "2026-01-05T14:00:00Z", "user_id": "u-1", "session_id": "s-1"});
+        let mut body = json!({"event_id": "e", "type": "serenya.session.started",
+            "occurred_at": "2026-01-05T14:00:00Z", "user_id": "u-1", "session_id": "s-1"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         event(body)
     };
-    assert_eq!(started(json!({"access_token": "x"})), "access_token: is a token: only its hash may be told");
+    assert_eq!(started(json!({"access_token": "x"})), "access_token: is a token: only its hash is accepted");
     assert_eq!(
         started(json!({"more": {"refresh_token": "x"}})),
-        "more.refresh_token: is a token: only its hash may be told"
+        "more.refresh_token: is a token: only its hash is accepted"
     );
     assert_eq!(
         started(json!({"access_token_hash": "eyJhbGciOi.J9.x"})),
-        "access_token_hash: is a token: only its hash may be told"
+        "access_token_hash: is a token: only its hash is accepted"
     );
 }

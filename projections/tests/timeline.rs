@@ -45,6 +45,7 @@ impl Story {
             previous_version: 0,
             outcome: "applied".to_owned(),
             token: None,
+            chain: None,
         };
         Self { record, rows: vec![first] }
     }
@@ -74,6 +75,7 @@ impl Story {
             previous_version,
             outcome,
             token: Some(event.token),
+            chain: None,
         });
         let story = timeline(&self.rows, &[], &[], &Rules::default(), t("2026-12-31"));
         story.entries.last().unwrap().sentence.clone()

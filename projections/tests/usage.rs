@@ -63,7 +63,7 @@ fn dues(month: u8, version: u64, state: DuesPlanState) -> Recorded<Fact> {
 
 fn merged<'a>(facts: impl IntoIterator<Item = &'a Recorded<Fact>>) -> State {
     let mut state = State::default();
-    facts.into_iter().for_each(|told| Usage::merge(&mut state, told));
+    facts.into_iter().for_each(|fact| Usage::merge(&mut state, fact));
     state
 }
 
@@ -113,22 +113,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn every_order_repetition_and_cutting_gives_the_same_rows((facts, told, cut) in shuffled()) {
+    fn every_order_repetition_and_cutting_gives_the_same_rows((facts, sent, cut) in shuffled()) {
         let expected = merged(&facts);
-        let state = merged(&told);
+        let state = merged(&sent);
         prop_assert_eq!(rows(&state), rows(&expected));
         // Cut: the state is serialized to JSON, parsed, and continued.
-        let first = merged(&told[..cut]);
+        let first = merged(&sent[..cut]);
         let mut read: State = serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
-        told[cut..].iter().for_each(|told| Usage::merge(&mut read, told));
+        sent[cut..].iter().for_each(|fact| Usage::merge(&mut read, fact));
         prop_assert_eq!(&read, &state);
         prop_assert_eq!(state, expected);
     }
 
     #[test]
     fn a_state_stays_small(months in 1..200_u8) {
-        let told: Vec<_> = (0..months).map(|month| dues(month, 3, DuesPlanState::Paid)).collect();
-        prop_assert!(serde_json::to_string(&merged(&told)).unwrap().len() < 4096);
+        let sent: Vec<_> = (0..months).map(|month| dues(month, 3, DuesPlanState::Paid)).collect();
+        prop_assert!(serde_json::to_string(&merged(&sent)).unwrap().len() < 4096);
     }
 }
 

@@ -10,8 +10,10 @@ pub mod user_records;
 pub(crate) mod admin;
 
 use chrono::TimeDelta;
+use dues_events::billing::event::{Creation, Event, EventKind};
 use dues_events::billing::idempotency::IdempotencyToken;
 use dues_events::billing::record::{APPLIED_OUTCOME, History, Record, State};
+use dues_events::billing::replay::{StoredRow, replay};
 use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::time::GoTime;
 use dues_events::{EventId, Item};
@@ -105,6 +107,22 @@ impl<E: Engine> Store<E> {
         Ok(rows)
     }
 
+    /// Every history row of a user that has happened, by record and then in order. Rows that were never
+    /// committed are left out.
+    pub async fn committed_history_of_user(&self, user: &UserId) -> Result<Vec<History>, StoreError> {
+        // Records first: the history of every commit that they show was written before.
+        let records = self.list_by_user_id(user).await?;
+        let rows: Vec<StoredRow> =
+            self.history_of_user(user).await?.into_iter().map(StoredRow::from).collect();
+        let same =
+            |a: &StoredRow, b: &StoredRow| a.row.record.subscription_id == b.row.record.subscription_id;
+        let happened = rows.chunk_by(same).flat_map(|rows| {
+            let id = &rows[0].row.record.subscription_id;
+            replay(rows, records.iter().find(|record| record.subscription_id == *id)).happened
+        });
+        Ok(happened.map(|stored| stored.row.clone()).collect())
+    }
+
     /// A user's newest history rows, newest first.
     pub async fn recent_history(&self, user: &UserId, limit: u32) -> Result<Vec<History>, StoreError> {
         let query = Query {
@@ -163,17 +181,22 @@ impl<E: Engine> Store<E> {
         record.last_run_date = Some(GoTime::nine_digits(key));
         record.version = record.version.max(1);
         let id = EventId::from(format!("{source}:{}:{}", record.subscription_id, record.version));
-        let token = IdempotencyToken::new(&id, &[]);
-        record.applied.push(token);
-        let history = History {
-            record: record.clone(),
-            event_id: Some(id),
-            source: source.to_owned(),
-            previous_version: record.version - 1,
-            outcome: APPLIED_OUTCOME.to_owned(),
-            token: Some(token),
+        let kind = EventKind::Created(Creation::Imported(Box::new(record.clone())));
+        let event = Event {
+            token: IdempotencyToken::new(&id, &[]),
+            id,
+            at: key,
+            source: source.to_owned().into(),
+            kind,
+            process: None,
+            data: std::mem::take(&mut record.data),
+            begins: None,
         };
-        record.data = Item::new();
+        let previous_version = record.version - 1;
+        let mut history = History::of(record.clone(), previous_version, &event, APPLIED_OUTCOME.to_owned());
+        history.link(key, &event, None);
+        record.applied.push(event.token);
+        record.chain = history.chain;
         (history, record)
     }
 }

@@ -8,7 +8,9 @@ mod transact;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::RequestId as _;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, PutRequest, ReturnConsumedCapacity, ReturnValue, ReturnValuesOnConditionCheckFailure,
@@ -283,7 +285,7 @@ impl Engine for Dynamo {
         match answer {
             Ok(_) => Ok(Written::Done),
             Err(error) => match error.as_service_error() {
-                Some(aws_sdk_dynamodb::operation::delete_item::DeleteItemError::ConditionalCheckFailedException(refused)) => {
+                Some(DeleteItemError::ConditionalCheckFailedException(refused)) => {
                     Ok(Written::Refused(found(refused.item.clone())?))
                 }
                 Some(_) | None => Err(failed(table, "delete item", error)),
@@ -319,10 +321,12 @@ impl Engine for Dynamo {
         match answer {
             Ok(answer) => {
                 let after = found(answer.attributes)?;
-                after.map(Updated::Done).ok_or_else(|| StoreError::Invalid(format!("{} update item: the answer has no item", table.name)))
+                let missing =
+                    || StoreError::Invalid(format!("{} update item: no item in the answer", table.name));
+                after.map(Updated::Done).ok_or_else(missing)
             }
             Err(error) => match error.as_service_error() {
-                Some(aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
                     Ok(Updated::Refused(found(refused.item.clone())?))
                 }
                 Some(_) | None => Err(failed(table, "update item", error)),

@@ -44,7 +44,8 @@ const OPEN_PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes are durable when acknowledged. The WAL is checkpointed every 128 MB, so that pages which change
 /// often are copied once.
-pub const WRITER_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 32768;";
+pub const WRITER_SETTINGS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = \
+    -32768; PRAGMA wal_autocheckpoint = 32768;";
 
 /// The embedded engine. Clones share the file.
 #[derive(Clone)]
@@ -55,7 +56,7 @@ pub struct Embedded {
 struct Shared {
     path: PathBuf,
     /// Taken when the engine closes.
-    jobs: Option<Doors>,
+    jobs: Option<JobQueues>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
     /// The database file, for [`Embedded::flush`]. It stays open until the process ends: under POSIX,
@@ -64,7 +65,7 @@ struct Shared {
 }
 
 /// The writer's queues.
-struct Doors {
+struct JobQueues {
     usual: mpsc::Sender<Job>,
     /// For stream appends: their producers wait for the acknowledgement.
     urgent: mpsc::Sender<Job>,
@@ -118,7 +119,7 @@ impl Embedded {
         let thread = thread.map_err(|e| doing(StoreError::Unavailable(e.to_string())))?;
         let shared = Shared {
             path: path.to_owned(),
-            jobs: Some(Doors { usual, urgent }),
+            jobs: Some(JobQueues { usual, urgent }),
             writer: Some(thread),
             readers: Mutex::new(Vec::new()),
             file: OnceLock::new(),
@@ -132,7 +133,7 @@ impl Embedded {
         work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (job, answer) = job(work);
-        self.doors()?.usual.send(job).await.map_err(|_| gone())?;
+        self.queues()?.usual.send(job).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
@@ -142,14 +143,14 @@ impl Embedded {
         work: impl FnOnce(&Writer) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (job, answer) = job(work);
-        let doors = self.doors()?;
-        doors.urgent.send(job).await.map_err(|_| gone())?;
+        let queues = self.queues()?;
+        queues.urgent.send(job).await.map_err(|_| gone())?;
         // If the queue is full, the writer is awake and needs no nudge.
-        let _ = doors.usual.try_send(nudge());
+        let _ = queues.usual.try_send(nudge());
         answer.await.map_err(|_| gone())?
     }
 
-    fn doors(&self) -> Result<&Doors, StoreError> {
+    fn queues(&self) -> Result<&JobQueues, StoreError> {
         self.shared.jobs.as_ref().ok_or_else(gone)
     }
 

@@ -11,7 +11,7 @@ mod owner_links;
 
 pub use owner_links::{Linked, Owner, Waiting};
 
-use dues_events::attributes::{FACTS, PK, PLACE, SEEN_AT, SK, STANDING, STRIPE_EVENT, TOLD_AT, VERSION};
+use dues_events::attributes::{FACTS, PK, PLACE, RECORDED_AT, SEEN_AT, SK, STANDING, STRIPE_EVENT, VERSION};
 use dues_events::billing::record::ReadError;
 use dues_events::entitlements::credits::{MOVEMENT_TYPE, partition};
 use dues_events::entitlements::profile::profile_sort;
@@ -107,7 +107,7 @@ impl Head {
 pub fn fact_op(user: &UserId, event: &StripeEvent, place: u64, now: Time) -> Result<Op, StoreError> {
     let mut item = keyed(partition(user), &format!("{EVENT_PREFIX}{}", event.id));
     item.set(PLACE, Value::number(place));
-    item.set_text(TOLD_AT, GoTime::trimmed(now).text());
+    item.set_text(RECORDED_AT, GoTime::trimmed(now).text());
     item.set_text(
         STRIPE_EVENT,
         event.to_json().map_err(|e| StoreError::Invalid(format!("event {}: {e}", event.id)))?,

@@ -5,7 +5,7 @@
 //! row is put only if it does not exist, which makes the fact apply once; applying the next fact never reads
 //! the earlier ones. They are kept to rebuild the rows.
 
-use dues_events::attributes::{FACT, PK, SK, STATE, TOLD_AT, VERSION};
+use dues_events::attributes::{FACT, PK, RECORDED_AT, SK, STATE, VERSION};
 use dues_events::billing::record::ReadError;
 use dues_events::{EventId, GoTime, Item, Time, Value};
 
@@ -88,7 +88,7 @@ impl Aggregate {
     pub fn fact_op(&self, id: &EventId, json: &str, now: Time) -> Op {
         let mut item = self.item(&format!("{FACT_PREFIX}{id}"));
         item.set_text(FACT, json);
-        item.set_text(TOLD_AT, GoTime::trimmed(now).text());
+        item.set_text(RECORDED_AT, GoTime::trimmed(now).text());
         Op::Put(&JOURNAL, item, Condition::NoItem)
     }
 }

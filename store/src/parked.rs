@@ -75,7 +75,8 @@ impl<E: Engine> Store<E> {
         item.set("body", Value::B(first.to_vec()));
         item.set("parts", Value::number(rest.len() as u64));
         self.engine.put(&PARKED, item, Condition::NoItem).await?;
-        tracing::warn!(stream = %parked.stream, parked = %parked.id, code = %parked.code, event = parked.event_id.as_deref(), "parked a record");
+        tracing::warn!(stream = %parked.stream, parked = %parked.id, code = %parked.code,
+            event = parked.event_id.as_deref(), "parked a record");
         Ok(())
     }
 

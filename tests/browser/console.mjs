@@ -1,4 +1,4 @@
-// The console in a real browser. One scenario a run: `node console.mjs SCENARIO`, told by the environment where everything is.
+// The console in a real browser. One scenario a run: `node console.mjs SCENARIO`; addresses and ids come from the environment.
 //
 // It ends with 1 and a message when something is not as it should be: also when a page logs an error, or breaks its own content security policy.
 
@@ -13,7 +13,7 @@ const args = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"
 const browser = await chromium.launch({ executablePath: CHROMIUM, args });
 const wrong = [];
 
-/** A page in a context of its own, whose errors count. */
+/** A page in a context of its own; its errors fail the run. */
 async function open(path, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(30_000);
@@ -121,24 +121,24 @@ const scenarios = {
     const page = await open(`/console/members/${given.user}`);
     const range = page.locator("#asof");
     const last = Number(await range.getAttribute("max"));
-    const beats = () => page.locator(".story .beat").count();
-    const all = await beats();
+    const entries = () => page.locator(".story .entry").count();
+    const all = await entries();
     const settled = (act) => Promise.all([page.evaluate(() => new Promise((done) => document.addEventListener("asof", done, { once: true }))), act()]);
     // With the arrow keys, as any slider.
     await range.focus();
     await settled(() => page.keyboard.press("Home"));
-    assert.equal(await beats(), 1, "at the first moment one thing has happened");
+    assert.equal(await entries(), 1, "at the first moment there is one entry");
     assert.equal(await lit(page), "SCHEDULED");
     assert.match(page.url(), /[?&]at=20\d\d-/, "the time is in the address");
     assert.ok(await range.evaluate((range) => range === document.activeElement), "and the slider keeps the focus");
     await settled(() => page.keyboard.press("ArrowRight"));
-    assert.ok((await beats()) >= 2);
+    assert.ok((await entries()) >= 2);
     // With the keys of the page, and with the links.
     await page.locator("h1").click();
     await settled(() => page.keyboard.press("["));
-    assert.equal(await beats(), 1);
+    assert.equal(await entries(), 1);
     await settled(() => page.locator("[data-step=now]").click());
-    assert.equal(await beats(), all);
+    assert.equal(await entries(), all);
     assert.equal(Number(await range.inputValue()), last);
     assert.doesNotMatch(page.url(), /at=/);
     // Everything is as of then: before the money arrived there were no credits, and no tier.
@@ -160,12 +160,12 @@ const scenarios = {
     await shot(page, "parked");
     await card.getByRole("button", { name: "Redrive" }).click();
     await page.waitForURL(/redriven=/);
-    assert.match(await text(page, "#told"), / applied\./);
+    assert.match(await text(page, "#result"), / applied\./);
     assert.equal(await page.locator(".parked").count(), 1, "it is not parked any more");
     await shot(page, "redriven");
     // The other one cannot be helped, and says so.
     await page.getByRole("button", { name: "Redrive" }).click();
-    await page.locator("#told", { hasText: "stays parked" }).waitFor();
+    await page.locator("#result", { hasText: "stays parked" }).waitFor();
     assert.equal(await page.locator(".parked").count(), 1);
     await page.locator(".badge", { hasText: /^1$/ }).waitFor();
   },
@@ -174,7 +174,7 @@ const scenarios = {
     const page = await open("/");
     await page.locator("#live.on").waitFor();
     const before = Number(await text(page, "[data-live=waiting_count]"));
-    // Whoever started this appends a record to a stream now.
+    // The test that started this appends a record to a stream now.
     console.log("ready");
     await page.waitForFunction((before) => document.querySelector("[data-live=waiting_count]").textContent === String(before + 1), before);
     await page.locator("#moves a", { hasText: given.user }).waitFor();
@@ -185,7 +185,7 @@ const scenarios = {
   },
 
   async signed() {
-    // Asked for a page with something live on it, somebody who has not signed in is shown the form.
+    // Asked for a page with something live on it, a client without a session gets the form.
     const page = await open("/console/parked?stream=memberships");
     assert.equal(new URL(page.url()).pathname, "/console/sign-in");
     assert.equal(await text(page, "h1"), "Sign in");
@@ -193,7 +193,7 @@ const scenarios = {
     await shot(page, "sign-in");
     await page.locator("#token").fill("not-the-token-at-all");
     await page.keyboard.press("Enter");
-    await page.locator("#told", { hasText: "That is not the token" }).waitFor();
+    await page.locator("#result", { hasText: "Wrong token" }).waitFor();
     await shot(page, "sign-in-wrong");
     // A browser says so in its console when a page comes with a status such as that one.
     wrong.splice(0, wrong.length, ...wrong.filter((line) => !line.includes("401")));
@@ -206,10 +206,10 @@ const scenarios = {
     assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/"]);
     assert.ok(!cookie.value.includes(given.token));
     await page.getByRole("button", { name: "Redrive" }).click();
-    await page.locator("#told", { hasText: "applied." }).waitFor();
+    await page.locator("#result", { hasText: "applied." }).waitFor();
     await page.goto(`${BASE}/`);
     await page.locator("#live.on").waitFor();
-    // Whoever started this sends a record now.
+    // The test that started this sends a record now.
     console.log("ready");
     await page.locator("#moves a", { hasText: given.user }).waitFor();
     await shot(page, "signed-in");
@@ -280,12 +280,12 @@ const scenarios = {
 
   async plain() {
     const page = await open(`/console/members/${given.user}`, { javaScriptEnabled: false });
-    const all = await page.locator(".story .beat").count();
+    const all = await page.locator(".story .entry").count();
     await page.locator("[data-step=earlier]").click();
     await page.waitForURL(/at=/);
-    assert.ok((await page.locator(".story .beat").count()) <= all);
+    assert.ok((await page.locator(".story .entry").count()) <= all);
     await page.locator("[data-step=earlier]").click();
-    assert.ok((await page.locator(".story .beat").count()) < all, "time goes back without a script");
+    assert.ok((await page.locator(".story .entry").count()) < all, "time goes back without a script");
     await page.goto(`${BASE}/`);
     assert.equal(await text(page, "[data-live=collected]"), given.collected);
     // With the keyboard alone: the first stop leads past the head of the page.

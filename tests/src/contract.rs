@@ -164,7 +164,7 @@ pub async fn conditions_decide_whether_a_write_happens<E: Engine>(engine: E) {
     assert_eq!(
         put(&first, Condition::NoItem).await,
         Written::Refused(Some(Box::new(first.clone()))),
-        "tells what is there"
+        "the refusal has the current row"
     );
     for (condition, holds) in [
         (Condition::Always, true),
@@ -290,7 +290,7 @@ pub async fn an_update_changes_what_it_names_and_makes_what_is_missing<E: Engine
     for condition in
         [Condition::NoItem, Condition::Equals("version", Value::number(8)), Condition::Missing("version")]
     {
-        assert_eq!(update(raise(), condition).await, refused, "tells what is there");
+        assert_eq!(update(raise(), condition).await, refused, "the refusal has the current row");
     }
     assert_eq!(
         engine.get(&BILLING_ACTIVITY, key("u", "d")).await.unwrap().as_ref(),
@@ -388,9 +388,9 @@ pub async fn an_index_follows_updates<E: Engine>(engine: E) {
             assert_eq!(found(status).await, [item.to_json()], "the index has the whole item");
         }
     }
-    let told: Vec<_> =
+    let seen: Vec<_> =
         expected.iter().map(|(status, scheduled, sent)| (status.as_str(), *scheduled, *sent)).collect();
-    assert_eq!(told, [("SCHEDULED", 1, 0), ("SCHEDULED", 1, 0), ("ACHSENT", 0, 1), ("", 0, 0)]);
+    assert_eq!(seen, [("SCHEDULED", 1, 0), ("SCHEDULED", 1, 0), ("ACHSENT", 0, 1), ("", 0, 0)]);
     let by_id = engine.query(Query::index(&BILLING_ACTIVITY, BY_SUBSCRIPTION.name, "s")).await.unwrap();
     assert_eq!(by_id.items.len(), 1);
 }
@@ -451,7 +451,7 @@ pub async fn a_transaction_does_all_of_it<E: Engine>(engine: E) {
     assert_eq!((found("SCHEDULED").await, found("ACHSENT").await), (0, 1), "the index follows");
 }
 
-pub async fn a_transaction_that_is_refused_does_nothing_and_tells_why<E: Engine>(engine: E) {
+pub async fn a_refused_transaction_changes_nothing_and_names_the_failed_condition<E: Engine>(engine: E) {
     let there = row("u", "d", "SCHEDULED", "s");
     engine.put(&BILLING_ACTIVITY, there.clone(), Condition::NoItem).await.unwrap();
     engine.put(&LOCKS, lock_row("l", 5), Condition::NoItem).await.unwrap();
@@ -491,8 +491,8 @@ pub async fn a_transaction_that_is_refused_does_nothing_and_tells_why<E: Engine>
         ),
         (vec![check(Condition::NoItem), add(Condition::Missing("n"))], 1, Some(lock_row("l", 5))),
     ] {
-        let told = engine.transact(ops.clone()).await.unwrap();
-        assert_eq!(told, Transacted::Refused { place, there: was.map(Box::new) }, "{ops:?}");
+        let outcome = engine.transact(ops.clone()).await.unwrap();
+        assert_eq!(outcome, Transacted::Refused { place, there: was.map(Box::new) }, "{ops:?}");
         assert_eq!(three_tables(&engine).await, before, "{ops:?}");
     }
     let only_checks = vec![
@@ -666,7 +666,7 @@ pub async fn keys_are_listed_and_many_items_are_read_at_once<E: Engine>(engine: 
             written.into_iter().rev().map(|(partition, sort)| (table, Key { partition, sort })).collect();
         asked.insert(
             3,
-            (table, Key { partition: "nobody".into(), sort: table.sort.map(|_| "nothing".into()) }),
+            (table, Key { partition: "no-such-user".into(), sort: table.sort.map(|_| "nothing".into()) }),
         );
         for (n, ((_, key), item)) in asked.clone().into_iter().zip(engine.get_many(asked).await).enumerate() {
             let item = item.unwrap();
@@ -717,7 +717,7 @@ pub async fn partitions_are_read_in_pages_both_ways<E: Engine>(engine: E) {
     let many = engine
         .query_many(vec![
             Query::partition(&BILLING_ACTIVITY, "other"),
-            Query::partition(&BILLING_ACTIVITY, "nobody"),
+            Query::partition(&BILLING_ACTIVITY, "no-such-user"),
             Query::partition(&BILLING_ACTIVITY, "u"),
         ])
         .await;
@@ -805,7 +805,7 @@ pub async fn add_writes_both_tables_and_get_by_id_finds_it<E: Engine>(engine: E)
     assert_eq!(
         dues_projections::billing::record::replay(&history),
         Some(found.clone()),
-        "history tells the primary row"
+        "history equals the primary row"
     );
     assert!(
         matches!(store.add(&record, "import").await.unwrap(), Written::Refused(Some(_))),
@@ -860,7 +860,7 @@ pub async fn users_are_listed_by_time_and_not_by_text<E: Engine>(engine: E) {
     recent.reverse();
     assert_eq!(texts(store.get_recent_subscriptions(&user, 24).await.unwrap()), recent, "newest first");
     assert_eq!(store.get_recent_subscriptions(&user, 2).await.unwrap().len(), 2, "one page");
-    assert_eq!(store.list_by_user_id(&"nobody".into()).await.unwrap(), []);
+    assert_eq!(store.list_by_user_id(&"no-such-user".into()).await.unwrap(), []);
 }
 
 pub async fn status_pages_compare_instants<E: Engine>(engine: E) {
@@ -937,7 +937,7 @@ pub async fn an_administrator_moves_a_record<E: Engine>(engine: E) {
     assert_eq!(
         store.admin_update(&original, original.clone(), "ops-7").await.unwrap(),
         None,
-        "somebody has changed it since"
+        "another writer has changed it since"
     );
 
     let moved = Record { billing_date: GoTime::trimmed(t("2026-02-14T00:00:00Z")), ..changed.clone() };
@@ -946,7 +946,7 @@ pub async fn an_administrator_moves_a_record<E: Engine>(engine: E) {
     assert_eq!(store.get_by_id(&moved.subscription_id).await.unwrap().as_ref(), Some(&moved));
     let history = store.history_by_id(&moved.subscription_id).await.unwrap();
     assert_eq!(history.iter().map(|row| row.record.version).collect::<Vec<_>>(), [1, 2, 3]);
-    assert_eq!(history[2].record.data.text("data_admin"), Some("ops-7"));
+    assert_eq!(history[2].record.data.text("data_actor"), Some("ops-7"));
     assert_eq!(dues_projections::billing::record::replay(&history), Some(moved.clone()));
 
     let context = context(engine.clone());
@@ -957,7 +957,7 @@ pub async fn an_administrator_moves_a_record<E: Engine>(engine: E) {
     );
 }
 
-pub async fn an_interrupted_move_is_finished_by_whoever_comes_by<E: Engine>(engine: E) {
+pub async fn an_interrupted_move_is_completed_by_the_next_reader<E: Engine>(engine: E) {
     let store = store(engine.clone());
     let original = scheduled(&engine, "u", "2026-01-31").await;
     // The state after a crash that followed marking the old row.
@@ -1101,11 +1101,11 @@ pub async fn two_handlers_at_once_end_as_one<E: Engine>(engine: E) {
     let now = records(&engine, "u").await;
     let history = store.history_by_id(&record.subscription_id).await.unwrap();
     let mut events: Vec<_> = history.iter().map(|row| row.event_id.clone().unwrap()).collect();
-    let told = events.len();
+    let count = events.len();
     events.sort();
     events.dedup();
-    assert_eq!(events.len(), told, "each event has one history row");
+    assert_eq!(events.len(), count, "each event has one history row");
     assert_eq!(dues_projections::billing::record::replay(&history).as_ref(), Some(&now[0]));
     assert_eq!((now.len(), now[1].status()), (2, Status::Scheduled), "one next record");
-    assert!(applied >= 2 && now[0].applied.len() == told, "{applied} applied");
+    assert!(applied >= 2 && now[0].applied.len() == count, "{applied} applied");
 }

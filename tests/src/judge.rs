@@ -41,6 +41,21 @@ impl Books {
         books
     }
 
+    /// Without the records that a withdrawn debit had promised: cancelled, never presented, and so is the record
+    /// that promised them.
+    #[must_use]
+    pub fn without_abandoned_records(&self) -> Self {
+        let never_presented =
+            |row: &Item| status(row) == "CANCELLED" && text(row, "transaction_id").is_empty();
+        let promised_in_vain = |row: &Item| {
+            let promises =
+                |other: &&Item| text(other, "next_subscription_id") == text(row, "subscription_id");
+            never_presented(row) && self.billing.iter().find(promises).is_some_and(never_presented)
+        };
+        let billing = self.billing.iter().filter(|row| !promised_in_vain(row)).cloned().collect();
+        Self { billing, ..self.clone() }
+    }
+
     /// What the member and the operators see: no versions, no times of processing, no history keys.
     pub fn view(&self) -> String {
         let mut lines: Vec<String> = self.billing.iter().map(|row| short(&record_view(row))).collect();

@@ -13,22 +13,22 @@ thread_local! {
 }
 
 /// Captures log events of the current thread.
-pub struct Heard(());
+pub struct LogCapture(());
 
-impl Heard {
+impl LogCapture {
     /// Starts capturing. One global subscriber keeps the lines apart per thread: with a subscriber per
     /// thread, `tracing` may cache a callsite as disabled after its first use on a thread without one.
     #[must_use]
     pub fn start() -> Self {
-        static EAR: Once = Once::new();
-        EAR.call_once(|| {
-            tracing::subscriber::set_global_default(Ear).unwrap();
+        static INSTALL: Once = Once::new();
+        INSTALL.call_once(|| {
+            tracing::subscriber::set_global_default(Capture).unwrap();
             // Callsites may have been registered before.
             tracing::callsite::rebuild_interest_cache();
         });
-        let heard = Self(());
-        heard.lines();
-        heard
+        let capture = Self(());
+        capture.lines();
+        capture
     }
 
     /// The project's log lines since the last call: `LEVEL message field=value …`.
@@ -37,9 +37,9 @@ impl Heard {
     }
 }
 
-struct Ear;
+struct Capture;
 
-impl Subscriber for Ear {
+impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("dues")
     }

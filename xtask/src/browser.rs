@@ -17,9 +17,9 @@ pub fn install(target: &Path, package: &Path) -> Result<()> {
     println!("browser: {}", chromium.display());
     let wanted = fs::read_to_string(package).doing("read the package file of the browser tests")?;
     let folder = folder_in(target);
-    let (stamp, module) =
+    let (installed, module) =
         (folder.join("package.json"), folder.join("node_modules/playwright-core/package.json"));
-    if fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted) && module.exists() {
+    if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) && module.exists() {
         println!("already installed");
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub fn install(target: &Path, package: &Path) -> Result<()> {
         fs::remove_dir_all(&folder).doing("remove the outdated folder of the browser tests")?;
     }
     fs::create_dir_all(&folder).doing("make the folder of the browser tests")?;
-    fs::write(&stamp, wanted).doing("write the package file of the browser tests")?;
+    fs::write(&installed, wanted).doing("write the package file of the browser tests")?;
     // A lock file would name this machine's registry.
     let quietly =
         ["install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];

@@ -8,6 +8,7 @@ pub mod hygiene;
 pub mod licences;
 pub mod ministack;
 pub mod package;
+pub mod prose;
 pub mod python;
 pub mod repository;
 pub mod step;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use xtask::{bench, package, test, workspace::Workspace};
 
 const USAGE: &str = "\
-cargo xtask test quick       the fast loop: pure crates, the model engine and the embedded engine; installs nothing
-cargo xtask test [-- ARGS]   everything: checks, then every test, installing what they need; ARGS go to the runner
+cargo xtask test quick       the fast loop: pure crates, model and embedded engine; installs nothing
+cargo xtask test [-- ARGS]   all checks and tests, installing what they need; ARGS go to the runner
 cargo xtask check            format, lints, documentation, dependencies, tracked files; installs nothing
 cargo xtask package          build the Lambda artifact, target/lambda/bootstrap.zip
 cargo xtask bench lambda     measure cold start and size of the Lambda artifact

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_stops_at_once_is_told_with_its_log() {
+    fn a_program_that_stops_at_once_is_reported_with_its_log() {
         let log = std::env::temp_dir().join(format!("dues-xtask-{}.log", std::process::id()));
         let failure = Ministack::start(Path::new("false"), &log).unwrap_err().to_string();
         std::fs::remove_file(&log).unwrap();

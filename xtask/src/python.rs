@@ -16,9 +16,9 @@ pub fn install(target: &Path, requirements: &Path) -> Result<PathBuf> {
 /// Like [`install`] for any environment. `modules` are the imports that prove that it works.
 pub fn install_into(venv: &Path, requirements: &Path, modules: &str) -> Result<PathBuf> {
     let wanted = fs::read_to_string(requirements).doing("read the requirements")?;
-    let stamp = venv.join("requirements.stamp");
+    let marker = venv.join("requirements.stamp");
     let python = venv.join("bin/python");
-    let installed = fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted);
+    let installed = fs::read_to_string(&marker).is_ok_and(|found| found == wanted);
     if installed && works(Command::new(&python).args(["-c", &format!("import {modules}")])) {
         println!("already installed");
         return Ok(python);
@@ -30,7 +30,7 @@ pub fn install_into(venv: &Path, requirements: &Path, modules: &str) -> Result<P
     run(Command::new(&python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(requirements))?;
-    fs::write(&stamp, wanted).doing("write the stamp of the Python environment")?;
+    fs::write(&marker, wanted).doing("write the marker of the Python environment")?;
     Ok(python)
 }
 

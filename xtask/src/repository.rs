@@ -1,10 +1,12 @@
-//! Rejects tracked files that contain a path of this machine, the host of a registry, or a real key.
+//! Rejects tracked files that contain a path of this machine, the host of a registry, or a real key, and
+//! wording or width that [`prose`] rejects.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+use crate::prose;
 use crate::step::{Doing, Failure, Result, output};
 use crate::workspace::Workspace;
 
@@ -30,7 +32,7 @@ const KEYS: &[(&str, &str)] = &[("AK", "IA"), ("AS", "IA")];
 pub fn check(workspace: &Workspace) -> Result<()> {
     let listed = output(Command::new("git").current_dir(&workspace.root).args(["ls-files", "-z"]))?;
     let here = workspace.root.to_string_lossy().into_owned();
-    let mut found = Vec::new();
+    let (mut found, mut worded) = (Vec::new(), Vec::new());
     let mut looked_at = 0_usize;
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let bytes = match read(&workspace.root.join(name))? {
@@ -38,14 +40,19 @@ pub fn check(workspace: &Workspace) -> Result<()> {
             None => continue,
         };
         looked_at += 1;
-        for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+        let text = String::from_utf8_lossy(&bytes);
+        worded.extend(prose::problems(name, &text));
+        for (number, line) in text.lines().enumerate() {
             if let Some(what) = problem(line, &here) {
                 found.push(format!("{name}:{}: {what}", number + 1));
             }
         }
     }
     Failure::unless_none("tracked files with something of a machine in them", &found)?;
-    println!("{looked_at} tracked files: no machine's path, registry host or key");
+    Failure::unless_none("tracked files with retired words or wide lines", &worded)?;
+    println!(
+        "{looked_at} tracked files: no machine's path, registry host or key, no retired word, no wide line"
+    );
     Ok(())
 }
 
@@ -126,5 +133,10 @@ mod tests {
         for line in include_str!("repository.rs").lines() {
             assert_eq!(problem(line, concat!("/some/where/", "else")), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_tracked_files_of_this_workspace_pass() {
+        check(&Workspace::find().unwrap()).unwrap();
     }
 }

@@ -12,7 +12,8 @@ const QUICK_BINARIES: [&str; 8] =
     ["store", "billing", "collections", "entitlements", "usage", "figureforge", "serenya", "operators"];
 
 /// Excludes tests that need ministack, DynamoDB or Stripe's Python library.
-const QUICK_FILTER: &str = "not (test(ministack) or test(dynamo) or test(cognito) or test(groups::) or test(webhook::) or test(signatures::))";
+const QUICK_FILTER: &str = "not (test(ministack) or test(dynamo) or test(cognito) or test(groups::) or \
+    test(webhook::) or test(signatures::))";
 
 /// Format, lints, documentation, dependencies, tracked files. Installs nothing.
 pub fn check(workspace: &Workspace) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use dues_events::Money;
 
-use super::{GatewayArgs, RecordArgs};
+use super::{ActorArgs, GatewayArgs, RecordArgs};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -16,7 +16,7 @@ pub(crate) struct MoneyArgs {
 pub(crate) enum MoneyCommand {
     /// List money that arrived and pays for nothing.
     #[command(after_help = "Examples:
-  dues money list                      what somebody has to decide about
+  dues money list                      money that needs a decision
   dues money list --status DISMISSED   what was dismissed
   dues money list --json               one JSON object per row")]
     List {
@@ -74,14 +74,6 @@ Exit codes: 1 also when the payments service refuses, or its answer is not known
     },
 }
 
-/// Who acts: history keeps the name.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ActorArgs {
-    /// Your name, for history.
-    #[arg(long = "as", env = "DUES_ACTOR", value_name = "NAME", default_value = "operator")]
-    pub(crate) actor: String,
-}
-
 pub(crate) type MoneyStatusArg = dues_store::billing::money::MoneyStatus;
 
 fn parse_status(text: &str) -> Result<MoneyStatusArg, String> {
@@ -102,8 +94,6 @@ pub(crate) struct RefundArgs {
     /// How much; all that is left of the payment if not given.
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) amount: Option<Money>,
-    #[command(flatten)]
-    pub(crate) actor: ActorArgs,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
 }

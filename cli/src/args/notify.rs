@@ -11,7 +11,8 @@ use super::{AsOf, LockArgs};
 Exit codes: 0 also when another run holds the lock and nothing was done.")]
 pub(crate) struct NotifyArgs {
     /// How many days ahead.
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=366))]
+    #[arg(long, default_value_t = 3, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=366))]
     pub(crate) days: u32,
     #[command(flatten)]
     pub(crate) lock: LockArgs,

@@ -15,9 +15,9 @@ pub(crate) struct SandboxArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SandboxCommand {
-    /// Set a member's test account. Its last four digits choose the outcome of debits: 0001 returned with R01,
-    /// 0110 settled and returned late with R10, 0200 refunded, 0300 charged back, 0400 collected at once,
-    /// 0501 refused with R01.
+    /// Set a member's test account. Its last four digits choose the outcome of debits: 0001 returned with
+    /// R01, 0110 settled and returned late with R10, 0200 refunded, 0300 charged back, 0400 collected at
+    /// once, 0501 refused with R01.
     #[command(after_help = "Examples:
   dues sandbox account u-1 0001  returned with R01, insufficient funds
   dues sandbox account u-1 0110  settles, then is returned late with R10

@@ -76,10 +76,29 @@ pub(crate) struct RecordArgs {
     #[arg(value_name = "SUBSCRIPTION")]
     pub(crate) subscription: String,
     #[command(flatten)]
+    pub(crate) actor: ActorArgs,
+    #[command(flatten)]
     pub(crate) as_of: AsOf,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Who acts: history keeps the name.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ActorArgs {
+    /// Your name, for history. Default: the user of this machine.
+    #[arg(long = "as", env = "DUES_ACTOR", value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl ActorArgs {
+    /// The given name, else the name under which the user is signed in here, else `operator`.
+    pub(crate) fn name(&self) -> String {
+        let signed_in = || ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+        let name = self.name.clone().or_else(signed_in).filter(|name| !name.trim().is_empty());
+        name.unwrap_or_else(|| "operator".to_owned())
+    }
 }
 
 /// The simulated company of `dues demo` and `dues bench audit`.
@@ -94,7 +113,8 @@ pub(crate) struct CompanyArgs {
     )]
     pub(crate) members: u32,
     /// Number of months to simulate.
-    #[arg(long, default_value_t = 6, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=120))]
+    #[arg(long, default_value_t = 6, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=120))]
     pub(crate) months: u32,
     /// Seed of the simulation: the same seed gives the same company.
     #[arg(long, default_value_t = 7, value_name = "N")]

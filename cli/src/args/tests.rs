@@ -64,8 +64,8 @@ fn every_command_has_examples_that_parse() {
 
 #[test]
 fn examples_are_cut_at_remarks_and_redirections() {
-    let help = "Examples:\n  dues audit    fold\n  dues export - | gzip > a.gz\n  cat a | dues audit\n\nMore:\n  \
-                dues nonsense";
+    let help = "Examples:\n  dues audit    fold\n  dues export - | gzip > a.gz\n  cat a | dues audit\n\n\
+                More:\n  dues nonsense";
     assert_eq!(examples(help), ["dues audit", "dues export -"]);
     assert!(Args::command().try_get_matches_from(["dues", "audit", "--deep"]).is_err());
 }

@@ -43,10 +43,14 @@ fn print_json(audit: &Audit, millis: u64) -> Result<(), Error> {
     let findings: Vec<_> = audit
         .findings
         .iter()
-        .map(|finding| json!({"table": finding.table, "key": finding.key, "kind": finding.kind.code(), "detail": finding.detail}))
+        .map(|finding| {
+            json!({"table": finding.table, "key": finding.key, "kind": finding.kind.code(),
+            "detail": finding.detail})
+        })
         .collect();
     output::print_json(&json!({
-        "events": audit.events, "rows": audit.rows, "millis": millis, "events_per_s": audit.events * 1000 / millis, "findings": findings,
+        "events": audit.events, "rows": audit.rows, "millis": millis,
+        "events_per_s": audit.events * 1000 / millis, "findings": findings,
     }))
 }
 

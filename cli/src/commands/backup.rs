@@ -51,7 +51,9 @@ async fn copy(engine: &Embedded, part: &Path, data: &Path) -> Result<(), Error> 
     let copied = loop {
         tokio::select! {
             copied = &mut copying => break copied,
-            () = tokio::time::sleep(PROGRESS_INTERVAL) => bar.set_position(std::fs::metadata(part).map_or(0, |found| found.len())),
+            () = tokio::time::sleep(PROGRESS_INTERVAL) => {
+                bar.set_position(std::fs::metadata(part).map_or(0, |found| found.len()));
+            }
         }
     };
     bar.finish_and_clear();

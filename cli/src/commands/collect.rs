@@ -167,8 +167,10 @@ fn report(args: &CollectArgs, collected: &Collected, delivered: Option<&OutcomeC
         output::print_json(&json!({
             "read": progress.read, "queued": progress.queued, "unreadable": progress.unreadable,
             "closed": progress.closed.as_ref().map(ToString::to_string),
-            "users": tally.users, "locked": tally.locked, "sent": tally.sent, "collected": tally.collected, "refused": tally.refused,
-            "in_doubt": tally.in_doubt, "free": tally.free, "cancelled": tally.cancelled, "stale": tally.stale,
+            "users": tally.users, "locked": tally.locked, "sent": tally.sent, "collected": tally.collected,
+            "refused": tally.refused,
+            "in_doubt": tally.in_doubt, "free": tally.free, "cancelled": tally.cancelled,
+            "stale": tally.stale,
             "pause_expired": tally.pause_expired, "pause_ending": tally.pause_ending,
             "withdrawn": tally.withdrawn, "left": skipped(collected), "failed": tally.failed,
             "sandbox": delivered.map(sandbox::as_json),

@@ -394,13 +394,20 @@ fn report(
     let per_s = u64::try_from(u128::from(events) * 1000 / elapsed.as_millis().max(1)).unwrap_or_default();
     if args.json {
         return output::print_json(&json!({
-            "members": args.company.members, "months": args.company.months, "seed": args.company.seed, "events": events, "events_per_s": per_s,
-            "applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored, "parked": counts.parked,
-            "records": totals.records, "by_status": totals.by_status, "collected": totals.collected.to_string(), "at_risk": totals.at_risk.to_string(),
-            "recovered": totals.recovered, "barred": totals.barred, "differences": totals.differences, "debits": tally.sent,
-            "reminders": simulation.reminders, "pauses_ended": tally.pause_expired, "left_alone": tally.skipped, "audited": totals.audited,
-            "stripe_customers": simulation.customers.len(), "founder_passes": totals.passes, "credits_granted": totals.granted,
-            "credits_taken_back": totals.taken_back, "actions_counted": simulation.actions_counted, "actions_refused": simulation.actions_refused, "images": totals.images,
+            "members": args.company.members, "months": args.company.months, "seed": args.company.seed,
+            "events": events, "events_per_s": per_s,
+            "applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored,
+            "parked": counts.parked,
+            "records": totals.records, "by_status": totals.by_status,
+            "collected": totals.collected.to_string(), "at_risk": totals.at_risk.to_string(),
+            "recovered": totals.recovered, "barred": totals.barred, "differences": totals.differences,
+            "debits": tally.sent,
+            "reminders": simulation.reminders, "pauses_ended": tally.pause_expired,
+            "left_alone": tally.skipped, "audited": totals.audited,
+            "stripe_customers": simulation.customers.len(), "founder_passes": totals.passes,
+            "credits_granted": totals.granted,
+            "credits_taken_back": totals.taken_back, "actions_counted": simulation.actions_counted,
+            "actions_refused": simulation.actions_refused, "images": totals.images,
         }));
     }
     let n = output::grouped;

@@ -24,22 +24,23 @@ pub(crate) async fn run(data: &Path, args: &ExplainArgs) -> Result<(), Error> {
 fn print_text(explained: &Explanation) -> Result<(), Error> {
     let day = |at: dues_events::Time| at.format("%Y-%m-%d %H:%M").to_string();
     output::print_line(&format!("{}, as of {} UTC\n", explained.user, day(explained.at)))?;
-    for beat in &explained.story.entries {
-        let moved = match beat.moved {
+    for entry in &explained.story.entries {
+        let moved = match entry.moved {
             Some(("", to)) => format!(" [{to}]"),
             Some((from, to)) => format!(" [{from} → {to}]"),
             None => String::new(),
         };
-        output::print_line(&format!("{}  {}{moved}", day(beat.at), beat.sentence))?;
-        for turn in explained.tier_changes_of(beat) {
+        output::print_line(&format!("{}  {}{moved}", day(entry.at), entry.sentence))?;
+        for turn in explained.tier_changes_of(entry) {
             output::print_line(&format!("                  ↳ {}", turn.sentence()))?;
         }
-        for followed in &beat.followed {
+        for followed in &entry.followed {
             output::print_line(&format!("                  ↳ {followed}"))?;
         }
-        let record = beat.record.as_ref().map_or(String::new(), |id| format!(", record {id}"));
-        let event = beat.event.as_ref().map_or(String::new(), |id| format!("event {id}, "));
-        output::print_line(&format!("                  {event}{}{record}", beat.source))?;
+        let record = entry.record.as_ref().map_or(String::new(), |id| format!(", record {id}"));
+        let event = entry.event.as_ref().map_or(String::new(), |id| format!("event {id}, "));
+        let actor = entry.actor.as_ref().map_or(String::new(), |actor| format!(", by {actor}"));
+        output::print_line(&format!("                  {event}{}{actor}{record}", entry.source))?;
     }
     let access = &explained.access;
     output::print_line(&format!("\nAccess    {}: {}", access.tier, access.why))?;

@@ -1,12 +1,15 @@
 //! `dues export`: every table of source data as NDJSON; derived tables are rebuilt on import.
 //!
+//! The billing records are exported too: their `applied` lists and chain heads are the commit record, which
+//! says what of history has happened. Import checks them against history.
+//!
 //! The first line names the format; every other line is one row in DynamoDB JSON, so that it can be loaded
 //! into DynamoDB too.
 
 use dues_processors::runtime::changes::write_item;
 use dues_processors::{Context, STREAMS};
 use dues_store::Engine as _;
-use dues_store::table::{EMBEDDED, Table, TableId};
+use dues_store::table::{BILLING_ACTIVITY, EMBEDDED, Table, TableId};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
@@ -18,14 +21,16 @@ use crate::local::settings;
 use crate::local::stream_runner::StreamRunner;
 use crate::output::{self, Error};
 
-/// Version of the format.
-pub(super) const FORMAT_VERSION: u64 = 1;
+/// Version of the format. Version 1 had no billing records: history alone said what had happened.
+pub(super) const FORMAT_VERSION: u64 = 2;
 /// Rows read or written at once.
 pub(super) const PAGE_ROWS: u32 = 1000;
 
-/// The exported tables: neither derived rows nor locks.
+/// The exported tables: the billing records, and what is neither derived nor a lock. The records come first:
+/// the history of every commit that they show was written before, so it is in the file.
 pub(super) fn exported_tables() -> impl Iterator<Item = &'static Table> {
-    EMBEDDED.into_iter().filter(|table| !table.is_derived() && table.id != TableId::Locks)
+    let source = |table: &&Table| !table.is_derived() && table.id != TableId::Locks;
+    std::iter::once(&BILLING_ACTIVITY).chain(EMBEDDED.into_iter().filter(source))
 }
 
 pub(crate) async fn run(data: &Path, args: &ExportArgs) -> Result<(), Error> {

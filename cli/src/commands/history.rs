@@ -1,7 +1,7 @@
 //! `dues history`: every change of one billing record.
 
-use dues_events::SubscriptionId;
 use dues_events::time::GoTime;
+use dues_events::{SubscriptionId, attributes};
 use dues_processors::api::history_json;
 use serde_json::json;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) async fn run(data: &Path, args: &HistoryArgs) -> Result<(), Error> {
         let rows: Vec<_> = rows.iter().map(history_json).collect();
         return output::print_json(&json!({ "subscription_id": args.subscription, "rows": rows }));
     }
-    let mut table = output::table(["version", "at", "status", "event", "source", "outcome", "error"]);
+    let mut table = output::table(["version", "at", "status", "event", "source", "by", "outcome", "error"]);
     for row in &rows {
         table.add_row([
             row.record.version.to_string(),
@@ -27,6 +27,7 @@ pub(crate) async fn run(data: &Path, args: &HistoryArgs) -> Result<(), Error> {
             row.record.status().to_string(),
             row.event_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             row.source.clone(),
+            row.record.data.text(attributes::DATA_ACTOR).unwrap_or_default().to_owned(),
             row.outcome.clone(),
             row.record
                 .state

@@ -1,10 +1,11 @@
-//! `dues import`: loads an export into an empty data directory and rebuilds the derived rows.
+//! `dues import`: loads an export into an empty data directory, takes every decision in its history again,
+//! and rebuilds the derived rows. A history with a wrong decision or a broken chain is refused.
 
-use dues_processors::operators::replay::{ReplayTarget, rebuild};
+use dues_processors::operators::replay::{ReplayTarget, compare, rebuild};
 use dues_processors::runtime::changes::{STREAM as CHANGES, read_item};
 use dues_store::embedded::Embedded;
 use dues_store::table::EMBEDDED;
-use dues_store::{Condition, Engine as _, Store, TableId};
+use dues_store::{Condition, Engine as _, Key, Store, TableId};
 use futures::stream::{StreamExt as _, TryStreamExt as _, iter};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -15,6 +16,9 @@ use super::export::{FORMAT_VERSION, PAGE_ROWS, exported_tables};
 use crate::args::ImportArgs;
 use crate::local::followers::FOLLOWERS;
 use crate::output::{self, Error};
+
+/// Faults listed when an import is refused.
+const MAX_LISTED: usize = 20;
 
 pub(crate) async fn run(data: &Path, args: &ImportArgs) -> Result<(), Error> {
     let reader: Box<dyn BufRead> = match args.file.as_os_str() == "-" {
@@ -27,9 +31,27 @@ pub(crate) async fn run(data: &Path, args: &ImportArgs) -> Result<(), Error> {
     };
     let store = output::open(data)?;
     ensure_empty(&store, data).await?;
-    let rows = load_rows(&store, reader).await?;
+    let (format, rows) = load_rows(&store, reader).await?;
+    let faults = match format {
+        // The file has the billing records.
+        2.. => {
+            // What was being committed while the file was written is completed or removed.
+            store.sweep(|_| {}).await?;
+            check_billing(&store).await?
+        }
+        _ => check_history(&store).await?,
+    };
+    if !faults.is_empty() && !args.force {
+        remove_rows(&store).await?;
+        return Err(refused(&faults));
+    }
+    faults.iter().for_each(|fault| output::notice(fault));
     let mut rebuilt = Vec::new();
     for part in ReplayTarget::ALL {
+        // Records that the file has are those of the live store; faulty ones stay as they came.
+        if part == ReplayTarget::Billing && (format >= 2 || !faults.is_empty()) {
+            continue;
+        }
         let bar = output::spinner(&format!("history rows for {}", part.name()));
         let history_rows = rebuild(part, &store, &store, |rows| bar.set_position(rows)).await?;
         bar.finish_and_clear();
@@ -64,15 +86,66 @@ async fn ensure_empty(store: &Store<Embedded>, data: &Path) -> Result<(), Error>
     Ok(())
 }
 
-async fn load_rows(store: &Store<Embedded>, reader: Box<dyn BufRead>) -> Result<u64, Error> {
+/// What does not match between the loaded records and their history.
+async fn check_billing(store: &Store<Embedded>) -> Result<Vec<String>, Error> {
+    let bar = output::spinner("history rows checked");
+    let compared = compare(ReplayTarget::Billing, store, |events| bar.set_position(events)).await?;
+    bar.finish_and_clear();
+    let faulty: Vec<&str> = compared.unreadable.iter().map(|(_, key, _)| key.partition.as_str()).collect();
+    let wrong = compared.unreadable.iter().map(|(_, key, why)| format!("member {}: {why}", key.partition));
+    // The records of a faulty history are named with it.
+    let differ = compared.differences.iter().filter(|found| !faulty.contains(&found.key.partition.as_str()));
+    let differ = differ.map(|found| {
+        let Key { partition, sort } = &found.key;
+        format!("{} {partition}/{}: {}", found.table.name, sort.as_deref().unwrap_or(""), found.detail())
+    });
+    Ok(wrong.chain(differ).collect())
+}
+
+/// What is wrong in a history that came without its records.
+async fn check_history(store: &Store<Embedded>) -> Result<Vec<String>, Error> {
+    let compared = compare(ReplayTarget::Billing, store, |_| {}).await?;
+    let wrong = compared.unreadable.iter().map(|(_, key, why)| format!("member {}: {why}", key.partition));
+    Ok(wrong.collect())
+}
+
+fn refused(faults: &[String]) -> Error {
+    let count = output::grouped(faults.len() as u64);
+    let mut text = format!("the history in the file is wrong, nothing was imported; {count} found:");
+    for fault in faults.iter().take(MAX_LISTED) {
+        text.push_str("\n  ");
+        text.push_str(fault);
+    }
+    text.push_str("\n--force imports it as it is; `dues audit` then names every row");
+    Error::Message(text)
+}
+
+/// Empties the directory that was empty before.
+async fn remove_rows(store: &Store<Embedded>) -> Result<(), Error> {
+    for table in exported_tables() {
+        loop {
+            let page = store.engine.scan(table, None, PAGE_ROWS).await?;
+            if page.items.is_empty() {
+                break;
+            }
+            let keys = page.items.iter().map(|item| Key::of(table, item)).collect::<Result<Vec<_>, _>>()?;
+            let deletes = keys.into_iter().map(|key| store.engine.delete(table, key, Condition::Always));
+            iter(deletes).buffer_unordered(PAGE_ROWS as usize).try_for_each(async |_| Ok(())).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Loads the rows. Returns the format's version and how many there were.
+async fn load_rows(store: &Store<Embedded>, reader: Box<dyn BufRead>) -> Result<(u64, u64), Error> {
     let invalid = |line: usize, reason: String| Error::Message(format!("line {line}: {reason}"));
     let mut lines = reader.lines().enumerate().map(|(n, line)| (n + 1, line));
     let header = lines.next().ok_or_else(|| Error::Message("the file is empty".into()))?.1?;
     let format =
         serde_json::from_str::<Value>(&header).ok().and_then(|header| header["dues_export"].as_u64());
-    if format != Some(FORMAT_VERSION) {
-        return Err(invalid(1, format!("not a dues export of format version {FORMAT_VERSION}")));
-    }
+    let Some(format) = format.filter(|format| (1..=FORMAT_VERSION).contains(format)) else {
+        return Err(invalid(1, format!("not a dues export of format version 1 to {FORMAT_VERSION}")));
+    };
     let (mut rows, bar) = (0, output::spinner("rows"));
     loop {
         let mut writes = Vec::new();
@@ -89,7 +162,7 @@ async fn load_rows(store: &Store<Embedded>, reader: Box<dyn BufRead>) -> Result<
         }
         if writes.is_empty() {
             bar.finish_and_clear();
-            return Ok(rows);
+            return Ok((format, rows));
         }
         rows += writes.len() as u64;
         iter(writes).buffer_unordered(PAGE_ROWS as usize).try_for_each(async |_| Ok(())).await?;

@@ -228,7 +228,8 @@ fn report(args: &IngestArgs, tally: &Tally) -> Result<(), Error> {
     let OutcomeCounts { applied, duplicate, ignored, skipped, parked, failed: _ } = counts;
     if args.json {
         return output::print_json(&json!({
-            "read": read, "applied": applied, "duplicate": duplicate, "ignored": ignored, "skipped": skipped, "parked": parked,
+            "read": read, "applied": applied, "duplicate": duplicate, "ignored": ignored, "skipped": skipped,
+            "parked": parked,
         }));
     }
     let mut table = output::table(["read", "applied", "duplicate", "ignored", "skipped", "parked"]);

@@ -20,14 +20,14 @@ pub(crate) async fn run(data: &Path, command: &MoneyCommand) -> Result<(), Error
         MoneyCommand::List { status, json } => return list(&store, *status, *json).await,
         MoneyCommand::Show { id } => return show(&store, id).await,
         MoneyCommand::Apply { id, to, actor } => {
-            collector().apply_money(id, &to.as_str().into(), &actor.actor).await
+            collector().apply_money(id, &to.as_str().into(), &actor.name()).await
         }
         MoneyCommand::Dismiss { id, reason, actor } => {
-            collector().dismiss_money(id, reason, &actor.actor).await
+            collector().dismiss_money(id, reason, &actor.name()).await
         }
         MoneyCommand::Refund { id, actor, gateway: args } => {
             let collector = Collector::new(store.clone(), AnyGateway::new(&store, args)?);
-            collector.refund_money(id, &actor.actor).await
+            collector.refund_money(id, &actor.name()).await
         }
     };
     let row = decided.map_err(message)?;

@@ -53,8 +53,10 @@ fn list(parked: &[Record], as_json: bool) -> Result<(), Error> {
 
 fn to_json(parked: &Record) -> Value {
     json!({
-        "parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id,
-        "user_id": parked.user_id, "sequence": parked.sequence, "parked_at": parked.parked_at.to_rfc3339(), "bytes": parked.body.len(),
+        "parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason,
+        "event_id": parked.event_id,
+        "user_id": parked.user_id, "sequence": parked.sequence, "parked_at": parked.parked_at.to_rfc3339(),
+        "bytes": parked.body.len(),
         "record": String::from_utf8_lossy(&parked.body),
     })
 }
@@ -133,7 +135,10 @@ async fn redrive(
     if as_json {
         let records: Vec<Value> = results
             .iter()
-            .map(|(parked, fate, reason)| json!({"parked_id": parked.id, "stream": parked.stream, "fate": fate, "reason": reason}))
+            .map(|(parked, fate, reason)| {
+                json!({"parked_id": parked.id, "stream": parked.stream,
+                "fate": fate, "reason": reason})
+            })
             .collect();
         return output::print_json(&json!({ "redriven": records }));
     }

@@ -32,7 +32,7 @@ pub(super) async fn execute<G: Gateway>(
     action: Command,
 ) -> Result<CommandReply, Error> {
     let (user, id) = (UserId::from(args.user.as_str()), SubscriptionId::from(args.subscription.as_str()));
-    command(collector, &user, &id, action).await.map_err(|error| match error {
+    command(collector, &user, &id, action, &args.actor.name()).await.map_err(|error| match error {
         CommitError::Rejected(rejection) => {
             Error::Message(format!("{} rejected: {rejection}", action.verb()))
         }

@@ -15,7 +15,7 @@ pub(crate) async fn run(data: &Path, args: &RefundArgs) -> Result<(), Error> {
     let collector = Collector::new(store.clone(), AnyGateway::new(&store, &args.gateway)?);
     let (user, id) = (args.record.user.as_str(), args.record.subscription.as_str());
     let (user, id) = (UserId::from(user), SubscriptionId::from(id));
-    let refunded = collector.refund_record(&user, &id, args.amount, &args.actor.actor).await;
+    let refunded = collector.refund_record(&user, &id, args.amount, &args.record.actor.name()).await;
     let (record, amount) = refunded.map_err(money::message)?;
     if args.record.json {
         output::print_json(&output::record_json(&record))?;

@@ -53,7 +53,8 @@ pub(crate) async fn run(data: &Path, args: &ReplayArgs) -> Result<(), Error> {
                 ))?;
             }
         }
-        replayed.push(json!({"read_model": part.name(), "events": events, "differences": differences, "put_right": !args.dry_run, "changed_meanwhile": moved}));
+        replayed.push(json!({"read_model": part.name(), "events": events, "differences": differences,
+            "put_right": !args.dry_run, "changed_meanwhile": moved}));
     }
     // Follow-ups of the repaired rows.
     catch_up(&store).await?;

@@ -16,9 +16,11 @@ pub(crate) async fn run(data: &Path, args: &RiskArgs) -> Result<(), Error> {
     let store = Store { clock: clock(args.as_of.as_of), ..output::open_existing(data)? };
     let rates = return_rates(&store).await?;
     if args.json {
-        let mut answer = json!({ "from": rates.from().to_rfc3339(), "until": rates.until.to_rfc3339(), "debits": rates.debits() });
+        let mut answer = json!({ "from": rates.from().to_rfc3339(), "until": rates.until.to_rfc3339(),
+            "debits": rates.debits() });
         for (name, returns, percent, limit) in rates.classes() {
-            answer[name] = json!({ "returns": returns, "percent": percent.to_string(), "limit_percent": limit.to_string(), "over": percent > limit });
+            answer[name] = json!({ "returns": returns, "percent": percent.to_string(),
+                "limit_percent": limit.to_string(), "over": percent > limit });
         }
         return output::print_json(&answer);
     }

@@ -73,7 +73,8 @@ fn count(counts: &mut OutcomeCounts, fate: &dues_processors::Outcome) {
 }
 
 pub(crate) fn as_json(counts: &OutcomeCounts) -> serde_json::Value {
-    json!({"applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored, "parked": counts.parked})
+    json!({"applied": counts.applied, "duplicate": counts.duplicate, "ignored": counts.ignored,
+        "parked": counts.parked})
 }
 
 pub(crate) fn summary(counts: &OutcomeCounts) -> String {

@@ -30,7 +30,7 @@ const ANSWERING: usize = 2;
 /// Maximum number of connections; more wait to be accepted.
 const MOST: u32 = 256;
 /// Time limit for reading a request head, and for an idle connection.
-const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that requests in progress have to complete at shutdown.
 const GRACE: Duration = Duration::from_secs(10);
 /// Delay after a connection could not be accepted, which may be for lack of file descriptors.
@@ -55,7 +55,8 @@ pub(crate) async fn run_by(clock: SharedClock, data: &Path, args: &ServeArgs) ->
     let lock = LockArgs { no_wait: false, lease: args.lease };
     tasks.spawn(crate::server::jobs::run(app.clone(), args.schedule.clone(), lock, stopping.clone()));
     let address = listener.local_addr()?;
-    tracing::info!(%address, data = %data.display(), token = app.requires_token(), version = env!("CARGO_PKG_VERSION"), "listening");
+    tracing::info!(%address, data = %data.display(), token = app.requires_token(),
+        version = env!("CARGO_PKG_VERSION"), "listening");
     output::print_line(&format!("listening on http://{address}"))?;
     let room = Arc::new(Semaphore::new(MOST as usize));
     let accepting = answering.run(accept(listener, app.clone(), room.clone(), stopping.clone()));
@@ -127,7 +128,7 @@ async fn accept(
     let connections = stopping.clone();
     tokio::select! {
         () = accept_all(&listener, &app, &room, &connections) => {}
-        () = told(&mut stopping) => {}
+        () = stop_requested(&mut stopping) => {}
     }
 }
 
@@ -173,13 +174,13 @@ async fn serve(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
+        .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(client), service);
     let mut connection = pin!(connection);
     // Connection errors are the client's.
     tokio::select! {
         _ = connection.as_mut() => {}
-        () = told(&mut stopping) => {
+        () = stop_requested(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
@@ -187,7 +188,7 @@ async fn serve(
 }
 
 /// Waits for shutdown.
-pub(crate) async fn told(stopping: &mut watch::Receiver<bool>) {
+pub(crate) async fn stop_requested(stopping: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, which is shutdown too.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }

@@ -160,8 +160,8 @@ async fn due_on(console: &Console, date: NaiveDate) -> Result<Markup, Error> {
             }
             @if !is_complete {
                 p.note {
-                    "The first " (MAX_LISTED) " matches among " (MAX_PAGES) ",000 scheduled records; there may \
-                     be more."
+                    "The first " (MAX_LISTED) " matches among " (MAX_PAGES) ",000 scheduled records; \
+                     there may be more."
                 }
             }
         }

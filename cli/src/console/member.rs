@@ -49,7 +49,7 @@ pub(super) async fn page(console: &Console, user: &str, query: &Query) -> Result
     let slider = TimeSlider::new(&whole, at, present);
     let member = Member {
         explanation: explain_at(slider.at).await?,
-        history: console.store.history_of_user(&user).await?,
+        history: console.store.committed_history_of_user(&user).await?,
         groups: groups(console, &user).await?,
         read_models: console.read_models.show(&console.store, &user).await?,
         money: open_money(console, &user).await?,

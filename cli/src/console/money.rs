@@ -205,7 +205,7 @@ pub(super) async fn decide(console: &Console, path: &str, form: &Query) -> Resul
         Ok(row) => {
             let status = row.status.as_str();
             tracing::info!(money = id, decision, status, "decided from the console");
-            return Ok(Reply::Redirect(format!("/console/money?decided={}#told", percent_encode(&id))));
+            return Ok(Reply::Redirect(format!("/console/money?decided={}#result", percent_encode(&id))));
         }
         Err(error) => error,
     };
@@ -219,7 +219,7 @@ pub(super) async fn decide(console: &Console, path: &str, form: &Query) -> Resul
         | MoneyError::Refused(_)
         | MoneyError::Commit(CommitError::Rejected(_)) => StatusCode::CONFLICT,
     };
-    let result = html! { p.note.bad id="told" role="alert" { code { (id) } ": " (error) } };
+    let result = html! { p.note.bad id="result" role="alert" { code { (id) } ": " (error) } };
     let page = list(console, &Query::parse(""), result).await?;
     Ok(Reply::Page(Page { status, ..page }))
 }
@@ -228,7 +228,7 @@ pub(super) async fn decide(console: &Console, path: &str, form: &Query) -> Resul
 fn decided(row: &MoneyRow) -> Markup {
     let is_good = row.status != MoneyStatus::Open;
     html! {
-        p.note.good[is_good].bad[!is_good] id="told" role="status" {
+        p.note.good[is_good].bad[!is_good] id="result" role="status" {
             code { (row.id) } ": " (amount(row.amount, row.currency)) ", " (name(row.status)) "."
         }
     }

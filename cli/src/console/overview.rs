@@ -68,8 +68,9 @@ pub(super) async fn page(console: &Console) -> Result<Reply, Error> {
                 (getting_started())
             } @else {
                 p.lead {
-                    "One billing record per member and period. Events from banks, members and Stripe each move \
-                     a record once; tiers, credits and groups follow the payments, and are reversed with them."
+                    "One billing record per member and period. Events from banks, members and Stripe each \
+                     move a record once; tiers, credits and groups follow the payments, and are reversed \
+                     with them."
                 }
             }
             @if reference != console.store.clock.now() && snapshot.at - reference > super::SILENCE {

@@ -121,7 +121,7 @@ pub(super) async fn redrive(console: &Console, path: &str) -> Result<Reply, Erro
     };
     let fate = outcome_name(&handlers.redrive(&parked).await?);
     tracing::info!(stream, parked = id, fate, "redriven from the console");
-    Ok(Reply::Redirect(format!("/console/parked?redriven={}&fate={fate}#told", percent_encode(&id))))
+    Ok(Reply::Redirect(format!("/console/parked?redriven={}&fate={fate}#result", percent_encode(&id))))
 }
 
 fn outcome_name(outcome: &Outcome) -> &'static str {
@@ -147,6 +147,6 @@ fn redrive_result(query: &Query) -> Markup {
         _ => (false, "redrive failed; it stays parked. Try again later."),
     };
     html! {
-        p.note.good[is_good].bad[!is_good] id="told" role="status" { code { (id) } " " (outcome) }
+        p.note.good[is_good].bad[!is_good] id="result" role="status" { code { (id) } " " (outcome) }
     }
 }

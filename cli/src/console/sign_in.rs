@@ -20,7 +20,7 @@ pub(crate) fn sign_in_page(status: StatusCode, next: &str, error: Option<&str>) 
                 h1 { "Sign in" }
                 p.lead { "This console requires the token that " code { "dues serve" } " was started with." }
                 @if let Some(error) = error {
-                    p.note.bad id="told" role="alert" { (error) }
+                    p.note.bad id="result" role="alert" { (error) }
                 }
                 form method="post" action=(SIGN_IN) {
                     input type="hidden" name="next" value=(next);

@@ -76,7 +76,8 @@ impl Bus for LocalStreams {
 
 /// A message as EventBridge would deliver it.
 fn envelope(message: &Message) -> Value {
-    let mut envelope = json!({"id": message.id, "source": SOURCE, "detail-type": message.detail_type, "detail": message.detail});
+    let mut envelope = json!({"id": message.id, "source": SOURCE, "detail-type": message.detail_type,
+        "detail": message.detail});
     if let Some(at) = message.at {
         envelope["time"] = json!(at.to_rfc3339());
     }

@@ -34,9 +34,9 @@ use crate::local::settings;
 use crate::output::Error;
 
 /// Time limit for reading a request body.
-const BODY_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit of the write probe; a slower store is not writable.
-const WRITE_PATIENCE: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Limit of the ingest bodies in flight, in kB.
 const MOST_KB: usize = 64 * 1024;
 /// Limit of a form of the console.
@@ -78,7 +78,8 @@ impl App {
         let secrets = secrets(args)?;
         if secrets.is_empty() {
             tracing::warn!(
-                "no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or DUES_STRIPE_SECRETS)"
+                "no Stripe secret is configured: every webhook will be refused (--stripe-secret-file or \
+                    DUES_STRIPE_SECRETS)"
             );
         }
         // Requests do not wait for a lock: they get 409.
@@ -249,7 +250,7 @@ impl App {
         let write = self.store.engine.set_checkpoint(monitor::PROBE, monitor::PROBE, 1);
         let writable = tokio::select! {
             written = write => written.is_ok(),
-            () = self.store.clock.sleep(WRITE_PATIENCE) => false,
+            () = self.store.clock.sleep(WRITE_TIMEOUT) => false,
         };
         if let Err(error) = self.monitor.refresh_lags() {
             self.monitor.report_failure("lag", &error);
@@ -288,7 +289,8 @@ impl App {
         let read = Limited::new(body, largest).collect();
         let read = tokio::select! {
             read = read => read,
-            () = self.store.clock.sleep(BODY_PATIENCE) => return Err(Response::error(408, "too_slow", "the body did not come in time")),
+            () = self.store.clock.sleep(BODY_TIMEOUT) => return Err(Response::error(408, "too_slow",
+                "the body did not come in time")),
         };
         match read {
             Ok(body) => Ok(body.to_bytes()),

@@ -86,7 +86,8 @@ impl Auth {
             (Ok(address), Self::Token(_)) => Ok(address),
             (Ok(address), Self::Local) if address.is_loopback() => Ok(address),
             (Ok(_), Self::Local) => Err(Error::Message(format!(
-                "--host {host}: anybody who reaches that address could collect and cancel; give a token (--token-file or DUES_TOKEN), or serve on 127.0.0.1"
+                "--host {host}: anybody who reaches that address could collect and cancel; give a token \
+                    (--token-file or DUES_TOKEN), or serve on 127.0.0.1"
             ))),
             (Err(_), _) => {
                 Err(Error::Message(format!("--host {host}: not an IP address; serve on 127.0.0.1")))

@@ -13,7 +13,7 @@ use super::app::App;
 use super::schedule::{Schedule, Timetable, Work, Worker};
 use crate::args::LockArgs;
 use crate::commands::collect::collect_all;
-use crate::commands::serve::told;
+use crate::commands::serve::stop_requested;
 use crate::local::gateway::AnyGateway;
 use crate::local::settings;
 use crate::local::streams::LocalStreams;
@@ -37,7 +37,7 @@ pub(crate) async fn run(
         let sleep = app.store.clock.sleep(PAUSE);
         tokio::select! {
             () = sleep => {}
-            () = told(&mut stopping) => {}
+            () = stop_requested(&mut stopping) => {}
         }
     }
 }
@@ -68,7 +68,7 @@ async fn follow(
         let sleep = app.store.clock.sleep(schedule.pause());
         tokio::select! {
             () = sleep => {}
-            () = told(stopping) => {}
+            () = stop_requested(stopping) => {}
         }
     }
     Ok(())
@@ -124,7 +124,7 @@ impl Office {
             return Err(Error::Message("another run is under way".to_owned()));
         }
         Ok(format!(
-            "told of {} records, {} were told before",
+            "published {} reminders, {} were published before",
             grouped(notified.published),
             grouped(notified.known)
         ))

@@ -37,7 +37,8 @@ impl App {
             return Err(Box::new(closing(console::redirect(&way_in(head)))));
         }
         // Never log the rejected credentials.
-        tracing::warn!(%from, method = known(&head.method), route = template(path), status = refused.status, code, "refused at the door");
+        tracing::warn!(%from, method = known(&head.method), route = template(path), status = refused.status,
+            code, "request rejected");
         Err(Box::new(closing(written(refused))))
     }
 
@@ -99,7 +100,7 @@ impl App {
         if !token.accepts(form.get("token").unwrap_or_default().as_bytes()) {
             tracing::warn!(%from, "a wrong token was given to sign in");
             self.store.clock.sleep(DELAY).await;
-            let said = "That is not the token. Whoever started dues serve knows it.";
+            let said = "Wrong token. It is the one that dues serve was started with.";
             let mut answer = console::sign_in_page(StatusCode::UNAUTHORIZED, next, Some(said));
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return answer;
@@ -154,7 +155,7 @@ mod tests {
             "/",
             "/?at=2026-02-01",
             "/console/members/auth0%7Cu-1?at=2026-02-01T00:00:00Z",
-            "/console/parked?stream=a#told",
+            "/console/parked?stream=a#result",
         ] {
             assert_eq!(local(Some(there)), there);
         }

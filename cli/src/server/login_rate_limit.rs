@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_right_begins_anew() {
+    fn a_successful_login_resets_the_limit() {
         let limit = LoginRateLimit::default();
         assert!((0..10).all(|_| limit.take(HERE, second(0)).is_ok()));
         limit.forget(HERE);

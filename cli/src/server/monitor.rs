@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::metrics::{Histogram, Page};
-use crate::commands::serve::told;
+use crate::commands::serve::stop_requested;
 use crate::local::followers::PROJECTOR;
 use crate::memory;
 use crate::output::Error;
@@ -84,7 +84,7 @@ impl Monitor {
             }
             tokio::select! {
                 () = self.store.clock.sleep(LOOK) => {}
-                () = told(&mut stopping) => {}
+                () = stop_requested(&mut stopping) => {}
             }
         }
     }
@@ -186,7 +186,7 @@ impl Monitor {
     /// Records a component's failure until it reports its recovery. Logged only when it is new.
     pub(super) fn report_failure(&self, who: &str, error: &Error) {
         if self.record_failure(who, error) {
-            tracing::warn!(who, %error, "does not work: trying again, nothing is lost");
+            tracing::warn!(who, %error, "consumer stalled, retrying");
         }
     }
 
@@ -202,7 +202,7 @@ impl Monitor {
     /// Clears a component's failure.
     pub(super) fn report_recovery(&self, who: &str) {
         if self.with(|known| known.troubles.remove(who)).is_some() {
-            tracing::info!(who, "works again");
+            tracing::info!(who, "consumer recovered");
         }
     }
 
@@ -212,14 +212,26 @@ impl Monitor {
         self.with(|known| {
             let behind = |lag: &Lag| lag.records >= self.most_backlog || lag.time >= FAR_BEHIND;
             let streams = known.lags.iter().filter(|(stream, _)| **stream != CHANGES);
-            let ready = writable && known.troubles.is_empty() && !streams.into_iter().any(|(_, lag)| behind(lag));
+            let ready =
+                writable && known.troubles.is_empty() && !streams.into_iter().any(|(_, lag)| behind(lag));
             let lags: BTreeMap<&str, Value> = known
                 .lags
                 .iter()
-                .map(|(stream, lag)| (*stream, json!({"lag_records": lag.records, "lag_seconds": lag.time.as_secs()})))
+                .map(|(stream, lag)| {
+                    (
+                        *stream,
+                        json!({"lag_records": lag.records,
+                    "lag_seconds": lag.time.as_secs()}),
+                    )
+                })
                 .collect();
-            let last_error = known.last_error.as_ref().map(|(at, what)| json!({"at": at.to_rfc3339(), "what": what}));
-            (ready, json!({"ready": ready, "writable": writable, "streams": lags, "troubles": known.troubles, "last_error": last_error}))
+            let last_error =
+                known.last_error.as_ref().map(|(at, what)| json!({"at": at.to_rfc3339(), "what": what}));
+            (
+                ready,
+                json!({"ready": ready, "writable": writable, "streams": lags, "troubles": known.troubles,
+                "last_error": last_error}),
+            )
         })
     }
 
@@ -263,7 +275,7 @@ impl Known {
         for (stream, lag) in &self.lags {
             page.sample("dues_stream_lag_seconds", &[("stream", stream)], lag.time.as_secs_f64());
         }
-        page.family("dues_troubles", "gauge", "What does not work at the moment.");
+        page.family("dues_troubles", "gauge", "Consumers that are stalled, and jobs that failed last time.");
         page.sample("dues_troubles", &[], self.troubles.len());
         page.family("dues_http_requests_total", "counter", "Requests that were answered.");
         for ((route, method), statuses) in &self.requests {

@@ -92,7 +92,8 @@ fn append() -> Operation {
     let array = Content::new(Some(Schema::Array(Array::new(record))));
     Operation::new(
         "append_to_stream",
-        "Appends records to a stream; answered when they are durable. Records that cannot be read are parked.",
+        "Appends records to a stream; answered when they are durable. Records that cannot be read are \
+            parked.",
     )
     .id("name", one_of(STREAMS))
     .names::<StreamRecord>()

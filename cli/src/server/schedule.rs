@@ -148,7 +148,7 @@ impl<W: Worker> Schedule<W> {
     /// Runs the jobs that are due, one after another, and reports each result.
     pub(super) async fn run_due(
         &self,
-        mut told: impl FnMut(&Job, Result<String, Error>),
+        mut report: impl FnMut(&Job, Result<String, Error>),
     ) -> Result<(), StoreError> {
         for job in &self.jobs {
             let last = self.store.engine.checkpoint(CONSUMER, job.name)?;
@@ -157,7 +157,7 @@ impl<W: Worker> Schedule<W> {
             if done.is_ok() {
                 self.store.engine.set_checkpoint(CONSUMER, job.name, seconds(at)).await?;
             }
-            told(job, done);
+            report(job, done);
         }
         Ok(())
     }
@@ -308,7 +308,7 @@ mod tests {
         let schedule = office.start("notifier=off").await;
         office.notes.0.lock().unwrap().1 = true;
         let failed = office.until(&schedule, "2026-11-12T22:01:00Z").await;
-        assert!(failed.len() > 1 && failed.iter().all(|told| told.ends_with("pause failed")), "{failed:?}");
+        assert!(failed.len() > 1 && failed.iter().all(|line| line.ends_with("pause failed")), "{failed:?}");
         office.notes.0.lock().unwrap().1 = false;
         assert_eq!(office.until(&schedule, "2026-11-12T23:00:00Z").await, ["Thu 22:01 pause"]);
         let worked: Vec<Work> = office.notes.0.lock().unwrap().0.clone();

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::app::App;
 use super::monitor::Monitor;
-use crate::commands::serve::told;
+use crate::commands::serve::stop_requested;
 use crate::local::feeder::feed_while;
 use crate::local::projector::project_while;
 use crate::local::settings;
@@ -103,7 +103,7 @@ async fn keep_feeding(store: Store<Embedded>, monitor: Arc<Monitor>, mut stoppin
             tidied = Some(store.clock.uptime());
         }
         if let Err(error) = &fed {
-            tracing::warn!(%error, "others could not be told of changes: trying again, nothing is lost");
+            tracing::warn!(%error, "changes could not be published, retrying");
         }
         rest(&store, if fed.is_ok() { look(&store, &monitor, begun) } else { PAUSE }, &mut stopping).await;
     }
@@ -113,7 +113,7 @@ async fn keep_feeding(store: Store<Embedded>, monitor: Arc<Monitor>, mut stoppin
 async fn rest(store: &Store<Embedded>, pause: Duration, stopping: &mut watch::Receiver<bool>) {
     tokio::select! {
         () = store.clock.sleep(pause) => {}
-        () = told(stopping) => {}
+        () = stop_requested(stopping) => {}
     }
 }
 
@@ -204,7 +204,7 @@ impl Lane {
             () = sleep => {}
             // A closed channel disables this branch.
             Ok(()) = self.appended.changed() => {}
-            () = told(&mut self.stopping) => {}
+            () = stop_requested(&mut self.stopping) => {}
         }
     }
 }

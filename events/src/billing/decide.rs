@@ -180,7 +180,11 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
             after.pending_change = None;
             applied(after, event)
         }
-        EventKind::Created => ignored(record, Ignored::AlreadyThere),
+        EventKind::Created(_) => ignored(record, Ignored::AlreadyThere),
+        EventKind::Replaced(by) => {
+            let outcome = Outcome::Applied;
+            Ok(Transition { record: replaced(record, by), outcome })
+        }
         EventKind::NoChange(reason) => ignored(record, *reason),
     }
 }
@@ -456,10 +460,9 @@ fn cancel_requested(record: &Record, event: &Event, time: CancelTime) -> Decisio
     after.cancel_at = end.map(GoTime::trimmed);
     match phase(record) {
         Phase::Open | Phase::Paused if at_once => close(record, event, ClosedAs::Cancelled),
-        // A debit in flight is not touched: the request stays on the record and applies if the debit
-        // is returned.
-        Phase::Open | Phase::Paused | Phase::InFlight => applied(after, event),
-        Phase::Paid => Err(Rejection::AlreadyPaid),
+        // A debit in flight and a payment are not touched: the request stays on the record and applies if
+        // it is returned.
+        Phase::Open | Phase::Paused | Phase::InFlight | Phase::Paid => applied(after, event),
         Phase::Ended => ended(record),
     }
 }
@@ -488,10 +491,21 @@ fn superseded(record: &Record, event: &Event, by: &SubscriptionId) -> Decision {
         Phase::Open | Phase::Paused if was_never_presented(record) => {
             close(&after, event, ClosedAs::Cancelled)
         }
-        // A failed record keeps its state, and a debit in flight settles; neither is collected again.
-        Phase::Open | Phase::Paused | Phase::InFlight => applied(after, event),
-        Phase::Paid => Err(Rejection::AlreadyPaid),
+        // A failed record keeps its state, a debit in flight settles, and what is paid stays paid; none of
+        // them is collected again.
+        Phase::Open | Phase::Paused | Phase::InFlight | Phase::Paid => applied(after, event),
         Phase::Ended => ended(record),
+    }
+}
+
+/// What an administrator wrote stands as it is; it is still the same record.
+fn replaced(record: &Record, by: &Record) -> Record {
+    Record {
+        user_id: record.user_id.clone(),
+        subscription_id: record.subscription_id.clone(),
+        chain: record.chain,
+        applied: record.applied.clone(),
+        ..by.clone()
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::attributes::DATA_ACTOR;
 use crate::billing::attempts::Resolution;
 use crate::billing::idempotency::IdempotencyToken;
-use crate::billing::record::{Failure, Plan, Process, Receipt};
+use crate::billing::membership::NewMembership;
+use crate::billing::record::{Failure, Plan, Process, Receipt, Record};
 use crate::ids::{EventId, SubscriptionId, TransactionId};
 use crate::item::Item;
 use crate::money::{Currency, Money};
@@ -103,9 +105,22 @@ pub enum EventKind {
     /// A change of several records is complete.
     ChangeCompleted,
     /// The record was created.
-    Created,
+    Created(Creation),
+    /// An administrator wrote the record, as given.
+    Replaced(Box<Record>),
     /// Nothing changes; history records why.
     NoChange(Ignored),
+}
+
+/// How a record came to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Creation {
+    /// A membership began, or began again, on these terms.
+    Began(Box<NewMembership>),
+    /// It follows this record of the period before.
+    NextOf(SubscriptionId),
+    /// It was taken over from elsewhere, as given.
+    Imported(Box<Record>),
 }
 
 /// What the bank said about an attempt; its time is the event's.
@@ -220,6 +235,28 @@ pub enum Ignored {
 }
 
 impl Ignored {
+    /// Every reason.
+    pub const ALL: [Self; 12] = [
+        Self::ReportKnown,
+        Self::NotificationOfChange,
+        Self::AlreadyActive,
+        Self::AlreadyPaused,
+        Self::NothingOpen,
+        Self::NotPaused,
+        Self::NoPendingCancel,
+        Self::OlderMembership,
+        Self::AlreadyThere,
+        Self::AnswerUnknown,
+        Self::NoLongerTrue,
+        Self::RefundRequested,
+    ];
+
+    /// Parses the text of [`Self::as_str`].
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+
     /// The reason as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -244,6 +281,15 @@ impl Ignored {
 pub const OWN_SOURCE_PREFIX: &str = "dues ";
 
 impl Event {
+    /// The same event, with the person who acted.
+    #[must_use]
+    pub fn by(mut self, actor: Option<&str>) -> Self {
+        if let Some(actor) = actor {
+            self.data.set_text(DATA_ACTOR, actor);
+        }
+        self
+    }
+
     /// An event of this program with a deterministic id: every creator produces the same event.
     #[must_use]
     pub fn internal(id: EventId, at: Time, source: &'static str, kind: EventKind) -> Self {

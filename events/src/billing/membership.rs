@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use crate::billing::attempts::Attempts;
 use crate::billing::decide::Rejection;
-use crate::billing::event::{CancelTime, Event, EventKind, Ignored};
+use crate::billing::event::{CancelTime, Creation, Event, EventKind, Ignored};
 use crate::billing::idempotency::{Applied, IdempotencyToken, Lookup, ParkedEvents};
 use crate::billing::record::{Plan, Process, Provider, Receipt, Record, Standing, State, UpdatedEvent};
 use crate::billing::wire::memberships::encode;
@@ -128,21 +128,21 @@ pub fn plan(
     }
     let begun_before = |r: &&Record| r.since().is_none_or(|since| since <= event.at);
     let covered: Vec<&Record> = records.iter().filter(begun_before).collect();
+    let takes_part = |r: &Record| is_billed(r) || may_be_returned(r, event.at);
     let steps = match &event.change {
         Change::Activate(new) => activate(records, event, new),
         Change::Reactivate(new) => reactivate(records, event, new),
         Change::Cancel => {
-            on_each(&covered, event, is_billed, |_| EventKind::CancelRequested(CancelTime::PeriodEnd))
+            on_each(&covered, event, takes_part, |_| EventKind::CancelRequested(CancelTime::PeriodEnd))
         }
         Change::Retract => {
             on_each(&covered, event, |r| r.cancel_at.is_some(), |_| EventKind::CancelRetracted)
         }
-        Change::CloseAccount => on_each(&covered, event, is_billed, |r| match r.state {
-            State::AchSent(_) => EventKind::CancelRequested(CancelTime::Now),
+        Change::CloseAccount => on_each(&covered, event, takes_part, |r| match r.state {
+            State::AchSent(_) | State::Completed(_) => EventKind::CancelRequested(CancelTime::Now),
             State::Scheduled
             | State::Error(_)
             | State::Paused(_)
-            | State::Completed(_)
             | State::Waived(_)
             | State::Cancelled(_)
             | State::PausedSkipped(..)
@@ -231,6 +231,29 @@ fn is_billed(record: &Record) -> bool {
     record.is_open() || matches!(record.state, State::AchSent(_))
 }
 
+/// Days after a settlement in which the bank may return it.
+const RETURN_DAYS: i64 = 60;
+
+/// Whether a paid record may still be returned, and be open again. The end of a membership has to be on it
+/// before that, or it would be collected once more.
+#[must_use]
+pub fn may_be_returned(record: &Record, now: Time) -> bool {
+    match &record.state {
+        State::Completed(payment) => {
+            payment.at.as_ref().is_none_or(|settled| settled.at() + TimeDelta::days(RETURN_DAYS) >= now)
+        }
+        State::Scheduled
+        | State::Error(_)
+        | State::Paused(_)
+        | State::AchSent(_)
+        | State::Waived(_)
+        | State::Cancelled(_)
+        | State::PausedSkipped(..)
+        | State::Refunded(_)
+        | State::Stale(_) => false,
+    }
+}
+
 fn is_scheduled(record: &Record) -> bool {
     matches!(record.state, State::Scheduled)
 }
@@ -282,9 +305,11 @@ fn begin(
         return Vec::new();
     }
     let first = first_record(records, event, new, tag);
+    let created = EventKind::Created(Creation::Began(Box::new(new.clone())));
     let id = first.subscription_id.clone();
     let all: Vec<&Record> = records.iter().filter(|r| r.subscription_id != id).collect();
-    let mut steps = on_each(&all, event, is_billed, |_| EventKind::Superseded(id.clone()));
+    let takes_part = |r: &Record| is_billed(r) || may_be_returned(r, event.at);
+    let mut steps = on_each(&all, event, takes_part, |_| EventKind::Superseded(id.clone()));
     if all.len() < records.len() {
         return steps;
     }
@@ -303,16 +328,14 @@ fn begin(
             "dues make-room",
             EventKind::Moved { to: to.at() },
         );
-        return vec![
-            Step::on(old, moved),
-            Step::Create(Box::new(first), Box::new(event.step(EventKind::Created))),
-        ];
+        return vec![Step::on(old, moved), Step::Create(Box::new(first), Box::new(event.step(created)))];
     }
-    steps.push(Step::Create(Box::new(first), Box::new(event.step(EventKind::Created))));
+    steps.push(Step::Create(Box::new(first), Box::new(event.step(created))));
     steps
 }
 
-fn first_record(
+/// The first record of a membership, clear of the keys of the user's other records.
+pub(crate) fn first_record(
     records: &[Record],
     event: &MembershipEvent,
     new: &NewMembership,
@@ -355,6 +378,7 @@ fn first_record(
         moved_to: None,
         version: 0,
         applied: Applied::default(),
+        chain: None,
         data: Item::new(),
         extra: Item::new(),
     }

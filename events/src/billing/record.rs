@@ -6,6 +6,7 @@ mod standing;
 mod status;
 
 use crate::billing::attempts::{Attempts, PaymentStatus, UnappliedMoney};
+use crate::billing::chain::Chain;
 use crate::billing::idempotency::Applied;
 use crate::calendar::{BillingWeek, Schedule, Term, billing_period};
 use crate::collections::ach::{Consequence, ReturnCode};
@@ -83,6 +84,8 @@ pub struct Record {
     pub version: u64,
     /// Tokens of the events it has taken.
     pub applied: Applied,
+    /// The chain's newest link: that of the latest committed history row.
+    pub chain: Option<Chain>,
     /// `data_` attributes: written to history, never to the primary table.
     pub data: Item,
     /// Unknown attributes of other writers, kept unchanged.

@@ -15,6 +15,8 @@ pub enum Consequence {
     NewAccount,
     /// No debit until the member authorises again.
     NewAuthorisation,
+    /// No further debit, unless an operator corrects it: once, within 60 days.
+    Correction,
     /// No further debit.
     Stop,
     /// No further debit, and the user is barred from collection.
@@ -51,7 +53,8 @@ impl ReturnCode {
         match self.as_str() {
             "R01" | "R09" => Consequence::Retry,
             "R02" | "R03" | "R04" => Consequence::NewAccount,
-            "R05" | "R07" | "R10" | "R11" | "R29" => Consequence::Bar,
+            "R05" | "R07" | "R10" | "R29" => Consequence::Bar,
+            "R11" => Consequence::Correction,
             "R08" => Consequence::NewAuthorisation,
             code if code.starts_with('C') => Consequence::Notice,
             _ => Consequence::Stop,
@@ -61,7 +64,7 @@ impl ReturnCode {
     /// Whether it counts against the 0.5 % threshold of unauthorised debits.
     #[must_use]
     pub fn is_unauthorised(self) -> bool {
-        self.consequence() == Consequence::Bar
+        matches!(self.consequence(), Consequence::Bar | Consequence::Correction)
     }
 
     /// Whether it counts against the 3 % threshold of administrative returns.
@@ -92,7 +95,8 @@ mod tests {
         for (codes, consequence) in [
             ("R01 R09", Consequence::Retry),
             ("R02 R03 R04", Consequence::NewAccount),
-            ("R05 R07 R10 R11 R29", Consequence::Bar),
+            ("R05 R07 R10 R29", Consequence::Bar),
+            ("R11", Consequence::Correction),
             ("R08", Consequence::NewAuthorisation),
             ("R16 R20 R99", Consequence::Stop),
             ("C01 C02 C03 C04 C05", Consequence::Notice),

@@ -17,7 +17,7 @@ use chrono::{Days, NaiveDate, TimeDelta};
 use rust_decimal::Decimal;
 use std::fmt;
 
-use crate::billing::attempts::UnappliedMoney;
+use crate::billing::attempts::{Attempt, Failed, UnappliedMoney};
 use crate::billing::decide::resume_date;
 use crate::billing::record::{Process, Record, Standing, State, Status, UpdatedEvent};
 use crate::calendar::{Holiday, holiday, is_banking_day};
@@ -117,13 +117,23 @@ pub struct CollectionRequest {
     pub available: Option<Decimal>,
     /// The causing fact, such as a signal's event id.
     pub cause: Option<String>,
+    /// Who asked for it, where a person did.
+    pub actor: Option<String>,
 }
 
 impl CollectionRequest {
     /// A request by a trigger, for all records that it covers.
     #[must_use]
     pub fn triggered_by(trigger: Trigger) -> Self {
-        Self { trigger, only: None, new_account: false, authorised: false, available: None, cause: None }
+        Self {
+            trigger,
+            only: None,
+            new_account: false,
+            authorised: false,
+            available: None,
+            cause: None,
+            actor: None,
+        }
     }
 }
 
@@ -247,6 +257,7 @@ fn stopped_until(code: ReturnCode) -> &'static str {
     match code.consequence() {
         Consequence::NewAccount => "stops debits until a new account is on file",
         Consequence::NewAuthorisation => "stops debits until the member authorises afresh",
+        Consequence::Correction => "stops debits until an operator corrects it, once within 60 days",
         Consequence::Retry | Consequence::Stop | Consequence::Bar | Consequence::Notice => "stops debits",
     }
 }
@@ -361,7 +372,7 @@ fn may_debit(
     if record.initial_run_date.as_ref().is_some_and(|first| first.at() + days(rules.presentment_days) < now) {
         return Err(Reason::WindowPassed);
     }
-    if let Some(code) = standing_stop(ask, record, of_user) {
+    if let Some(code) = standing_stop(ask, record, of_user, now).or_else(|| corrected_before(record)) {
         return Err(Reason::Stopped(code));
     }
     if let (
@@ -399,18 +410,22 @@ pub fn may_still_debit(record: &Record, of_user: &[Record], now: Time) -> Result
     }
 }
 
-/// A payment that is returned after its membership has ended is not collected again: a newer membership has
-/// begun, or the next period was cancelled.
+/// A payment that is returned after its membership has ended is not collected again. A change marks the paid
+/// records that can still be returned; this is for a return after every deadline.
 fn membership_goes_on(record: &Record, of_user: &[Record]) -> Result<(), Reason> {
     if record.attempts.is_empty() {
         return Ok(());
     }
-    let (since, due) = (record.since(), record.billing_date.at());
-    let later = || of_user.iter().filter(|other| other.billing_date.at() > due);
-    if later().any(|other| other.since() > since && other.subscription_id != record.subscription_id) {
+    let (since, due) = (record.member_since.as_ref().map(GoTime::at), record.billing_date.at());
+    let later = || {
+        let later = of_user.iter().filter(|other| other.billing_date.at() > due);
+        later.map(|other| (other, other.member_since.as_ref().map(GoTime::at)))
+    };
+    // Rows of older writers do not name their membership.
+    if since.is_some() && later().any(|(_, other_since)| other_since > since) {
         return Err(Reason::Superseded);
     }
-    if later().any(|other| other.since() == since && other.status() == Status::Cancelled) {
+    if later().any(|(other, other_since)| other_since == since && other.status() == Status::Cancelled) {
         return Err(Reason::MembershipEnded);
     }
     Ok(())
@@ -441,13 +456,19 @@ fn cancel_is_due(record: &Record, now: Time) -> bool {
 
 /// A return, of this record or another of the same user, that stops debits. It is lifted by a newer
 /// membership, by a request that provides what was missing, or, for a missing account, by a later payment.
-fn standing_stop(ask: &CollectionRequest, record: &Record, of_user: &[Record]) -> Option<ReturnCode> {
+fn standing_stop(
+    ask: &CollectionRequest,
+    record: &Record,
+    of_user: &[Record],
+    now: Time,
+) -> Option<ReturnCode> {
     let others = of_user.iter().filter(|r| r.subscription_id != record.subscription_id);
     std::iter::once(record).chain(others).find_map(|failed| {
         let (code, at) = stop(failed)?;
         let lifted = match code.consequence() {
             Consequence::NewAccount => ask.new_account || paid_since(of_user, at),
             Consequence::NewAuthorisation => ask.authorised,
+            Consequence::Correction => ask.authorised && now <= at + days(CORRECTION_DAYS),
             Consequence::Stop => false,
             Consequence::Retry | Consequence::Bar | Consequence::Notice => true,
         };
@@ -455,6 +476,22 @@ fn standing_stop(ask: &CollectionRequest, record: &Record, of_user: &[Record]) -
         (!lifted && !began_since).then_some(code)
     })
 }
+
+/// A return that could be corrected once, and was: it has been presented again since.
+fn corrected_before(record: &Record) -> Option<ReturnCode> {
+    let corrected = |failed: &Failed| {
+        let code = failed.failure.code().filter(|code| code.consequence() == Consequence::Correction)?;
+        let is_after = |other: &Attempt| {
+            let presented = [other.submitted, other.sent, other.returned.as_ref().map(|r| r.at)];
+            presented.into_iter().flatten().any(|at| at > failed.at)
+        };
+        record.attempts.as_slice().iter().any(is_after).then_some(code)
+    };
+    record.attempts.as_slice().iter().filter_map(|attempt| attempt.returned.as_ref()).find_map(corrected)
+}
+
+/// Days in which a debit that did not follow its authorisation (R11) may be corrected.
+const CORRECTION_DAYS: u32 = 60;
 
 fn paid_since(of_user: &[Record], at: Time) -> bool {
     let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(|paid| paid.at() > at));

@@ -1,7 +1,8 @@
 //! Events of applications, on the stream `app-events`, in one common envelope.
 //!
 //! ```json
-//! {"event_id":"e-1","type":"figureforge.image.saved","occurred_at":"2026-01-05T14:00:00Z","image_id":"i-1", …}
+//! {"event_id":"e-1","type":"figureforge.image.saved","occurred_at":"2026-01-05T14:00:00Z",
+//!  "image_id":"i-1", …}
 //! ```
 //!
 //! The first segment of the type names the read model. The model decodes the rest of the type and all other

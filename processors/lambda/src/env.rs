@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_of_seed_001_may_be_in_another_region_and_the_locks_follow_them() {
+    fn the_billing_tables_may_be_in_another_region_and_the_locks_follow_them() {
         assert_eq!(regions(&[]), Ok(vec![]));
         assert_eq!(regions(&[("DYNAMO_REGION", "eu-central-1")]), Ok(vec![]), "here is not elsewhere");
         let us = "us-east-1".to_owned();

@@ -41,7 +41,8 @@ pub enum Function {
 
 /// No function has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("_HANDLER: there is no handler {0:?}; the handlers are {names}", names = Function::ALL.map(Function::name).join(", "))]
+#[error("_HANDLER: there is no handler {0:?}; the handlers are {names}",
+    names = Function::ALL.map(Function::name).join(", "))]
 pub struct NoSuchFunction(pub String);
 
 impl Function {
@@ -113,7 +114,10 @@ mod tests {
         }
         let error = Function::named("projektor").unwrap_err().to_string();
         assert!(
-            error.starts_with("_HANDLER: there is no handler \"projektor\"; the handlers are ach-handler, memberships, stripe, "),
+            error.starts_with(
+                "_HANDLER: there is no handler \"projektor\"; the handlers are ach-handler, \
+                memberships, stripe, "
+            ),
             "{error}"
         );
         assert!(Function::ALL.iter().all(|function| error.contains(function.name())), "{error}");

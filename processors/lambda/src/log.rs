@@ -38,7 +38,7 @@ pub const METRICS: [(&str, &str); 16] = [
 const OURS: [&str; 2] = ["dues", "bootstrap"];
 
 /// Targets that repeat at length what is already logged: that an invocation failed or panicked.
-const TOLD: [&str; 1] = ["lambda_runtime::layers"];
+const REPEATED: [&str; 1] = ["lambda_runtime::layers"];
 
 static REQUEST: RwLock<String> = RwLock::new(String::new());
 
@@ -70,7 +70,7 @@ impl<W: std::io::Write + Send + 'static> Subscriber for Log<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_of = |names: &[&str]| names.iter().any(|name| metadata.target().starts_with(name));
         let least = if is_of(&OURS) { Level::INFO } else { Level::WARN };
-        metadata.is_event() && *metadata.level() <= least && !is_of(&TOLD)
+        metadata.is_event() && *metadata.level() <= least && !is_of(&REPEATED)
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -146,8 +146,10 @@ mod tests {
     fn a_line_has_its_request_and_its_figures_are_metrics() {
         set_request("r-7");
         let lines = said(|| {
-            tracing::info!(target: "dues_processors::aws::triggers::kinesis", stream = "site-payments", applied = 3_u64, parked = 0_u64, lag_ms = 1200_u64, "batch");
-            tracing::warn!(target: "dues_store::parked", parked = %"id-1", code = "malformed", "parked a record");
+            tracing::info!(target: "dues_processors::aws::triggers::kinesis", stream = "site-payments",
+                applied = 3_u64, parked = 0_u64, lag_ms = 1200_u64, "batch");
+            tracing::warn!(target: "dues_store::parked", parked = %"id-1", code = "malformed",
+                "parked a record");
         });
         assert_eq!(lines.len(), 2);
         let batch = &lines[0];
@@ -161,7 +163,8 @@ mod tests {
             (&directive["Namespace"], &directive["Dimensions"]),
             (&json!("dues-test"), &json!([["function"], []]))
         );
-        let metrics = json!([{"Name": "applied", "Unit": "Count"}, {"Name": "parked", "Unit": "Count"}, {"Name": "lag_ms", "Unit": "Milliseconds"}]);
+        let metrics = json!([{"Name": "applied", "Unit": "Count"}, {"Name": "parked", "Unit": "Count"},
+            {"Name": "lag_ms", "Unit": "Milliseconds"}]);
         assert_eq!(directive["Metrics"], metrics);
         assert!(batch["_aws"]["Timestamp"].as_i64().unwrap() > 1_700_000_000_000);
         assert_eq!((&lines[1]["parked"], lines[1].get("_aws")), (&json!("id-1"), None), "an id is no figure");

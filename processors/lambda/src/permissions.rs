@@ -98,18 +98,18 @@ const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
 const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
 
 /// What the API needs for entitlements, and for records that are not among a user's recent ones.
-const ENTITLED: [Permission; 3] = [
+const ENTITLING: [Permission; 3] = [
     (BY_ID, &[QUERY]),
     (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]),
     (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE]),
 ];
 
 /// What the API needs to explain records: their history, and a member's parked records.
-const TOLD: [Permission; 2] =
+const EXPLAINING: [Permission; 2] =
     [(Resource::Index(&HISTORY, &BY_SUBSCRIPTION), &[QUERY]), (Resource::Table(&PARKED), &[SCAN])];
 
 /// What the API needs to query the read models and to record facts in them.
-const ASKED: [Permission; 16] = [
+const READ_MODELS: [Permission; 16] = [
     (Resource::Table(&JOURNAL), &[QUERY, GET, PUT]),
     (Resource::Table(&USER_SUBSCRIPTIONS), &[QUERY]),
     (Resource::Table(&USER_USAGE), &[QUERY, PUT, UPDATE]),
@@ -206,7 +206,7 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (Resource::Index(&USER_USAGE, &BY_RESET_DATE), &[QUERY]),
             (Resource::Index(&USER_USAGE, &BY_FEATURE_AND_DATE), &[QUERY]),
         ],
-        Function::Api => [&COLLECTING[..], &[LISTING_MONEY], &ENTITLED, &TOLD, &ASKED].concat(),
+        Function::Api => [&COLLECTING[..], &[LISTING_MONEY], &ENTITLING, &EXPLAINING, &READ_MODELS].concat(),
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 /// longer than this.
 pub const FRESH: Duration = Duration::from_secs(300);
 /// How long an expired value stays in use after a failed refresh.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// The secret could not be read, and no earlier value exists.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +66,7 @@ impl Secret {
             }
             (Err(error), Some(old)) => {
                 tracing::warn!(secret = self.id, %error, "an old value is used");
-                old.until = now + PATIENCE;
+                old.until = now + RETRY_AFTER;
                 Ok(old.value.clone())
             }
             (Err(error), None) => Err(error),

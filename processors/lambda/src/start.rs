@@ -53,7 +53,7 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
     // Create only what a function needs: the Stripe webhook has no table, and no permission for any.
     let store = || clients.dynamo(env).map(|engine| Store::new(engine, clock.clone()));
     let context = || store().map(Context::new);
-    let telling = || Ok(Context { read_models: env.read_models()?, ..context()? });
+    let recording = || Ok(Context { read_models: env.read_models()?, ..context()? });
     let collecting = || Collecting::new(env, clients, store()?);
     Ok(match function {
         Function::AchHandler => {
@@ -69,7 +69,9 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
             )
         }
         Function::StripeWebhook => {
-            handle(Door::new(env, clients, clock)?, |door, knock| async move { door.open(knock).await })
+            handle(StripeWebhook::new(env, clients, clock)?, |webhook, event| async move {
+                webhook.handle(event).await
+            })
         }
         Function::StripeWorker => handle(context()?, |context, batch| async move {
             Ok(stripe_worker::stripe_worker(&context, batch).await)
@@ -115,11 +117,11 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
         }),
         Function::AppEvents => {
             handle(
-                telling()?,
+                recording()?,
                 |context, batch| async move { Ok(app_events::app_events(&context, batch).await) },
             )
         }
-        Function::S3Events => handle(telling()?, |context, event| async move {
+        Function::S3Events => handle(recording()?, |context, event| async move {
             s3_events::s3_events(&context, event).await.map_err(Failed::of)
         }),
         Function::UsageReset => handle((store()?, env.read_models()?), |reset, tick| async move {
@@ -186,13 +188,13 @@ fn feeding(
 }
 
 /// The Stripe webhook: persists events in the inbox.
-struct Door {
+struct StripeWebhook {
     inbox: Kinesis,
     secret: Secret,
     clock: SharedClock,
 }
 
-impl Door {
+impl StripeWebhook {
     fn new(env: &Env, clients: &Clients, clock: SharedClock) -> Result<Self, Unset> {
         let inbox = Kinesis::new(&clients.kinesis(), env.need(INBOX)?, clock.clone());
         Ok(Self { inbox, secret: clients.secret(env.need(STRIPE_SECRET)?, clock.clone()), clock })
@@ -200,15 +202,15 @@ impl Door {
 
     /// Accepts a request from API Gateway, or a partner event from the bus. Only the former has a
     /// `requestContext`.
-    async fn open(&self, knock: Value) -> Result<Value, Failed> {
+    async fn handle(&self, event: Value) -> Result<Value, Failed> {
         let shape = |error: serde_json::Error| Failed(format!("the event: {error}"));
-        let answer = if knock.get("requestContext").is_some() {
-            let request = serde_json::from_value(knock).map_err(shape)?;
+        let answer = if event.get("requestContext").is_some() {
+            let request = serde_json::from_value(event).map_err(shape)?;
             let secrets = Secrets::read(&self.secret.value().await.map_err(Failed::of)?);
             let webhook = Webhook::new(self.inbox.clone(), secrets, self.clock.clone());
             serde_json::to_value(stripe_webhook::http_api(&webhook, request).await)
         } else {
-            let event = serde_json::from_value(knock).map_err(shape)?;
+            let event = serde_json::from_value(event).map_err(shape)?;
             serde_json::to_value(
                 stripe_webhook::partner::stripe_partner(&self.inbox, event).await.map_err(Failed::of)?,
             )

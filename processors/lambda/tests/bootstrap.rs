@@ -9,46 +9,48 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the binary asked of the runtime API: `next`, or an answer with its path.
 type Asked = (String, Value);
 
-/// Hands out events, one for each time that it is asked, and then nothing; tells of everything that it is
+/// Hands out events, one for each time that it is asked, and then nothing; reports everything that it is
 /// asked.
 fn runtime_api(events: Vec<Value>) -> (String, Receiver<Asked>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let (told, asked) = channel();
+    let (report, asked) = channel();
     std::thread::spawn(move || {
         let mut waiting = events.into_iter().enumerate();
         for stream in listener.incoming().flatten() {
-            answer_all(stream, &mut waiting, &told);
+            answer_all(stream, &mut waiting, &report);
         }
     });
     (address, asked)
 }
 
-fn answer_all(stream: TcpStream, waiting: &mut impl Iterator<Item = (usize, Value)>, told: &Sender<Asked>) {
+fn answer_all(stream: TcpStream, waiting: &mut impl Iterator<Item = (usize, Value)>, report: &Sender<Asked>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
     while let Some((line, body)) = read_request(&mut reader) {
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
         if path.ends_with("/next") {
-            let _ = told.send(("next".to_owned(), Value::Null));
+            let _ = report.send(("next".to_owned(), Value::Null));
             // Nothing more: Lambda lets a function wait as well.
             let Some((n, event)) = waiting.next() else {
-                std::thread::park_timeout(PATIENCE * 4);
+                std::thread::park_timeout(TIMEOUT * 4);
                 return;
             };
             let event = event.to_string();
             let _ = write!(
                 writer,
-                "HTTP/1.1 200 OK\r\nlambda-runtime-aws-request-id: r-{n}\r\nlambda-runtime-deadline-ms: 4102444800000\r\nlambda-runtime-invoked-function-arn: arn\r\ncontent-length: {}\r\n\r\n{event}",
+                "HTTP/1.1 200 OK\r\nlambda-runtime-aws-request-id: r-{n}\r\nlambda-runtime-deadline-ms: \
+                    4102444800000\r\nlambda-runtime-invoked-function-arn: arn\r\ncontent-length: \
+                    {}\r\n\r\n{event}",
                 event.len()
             );
         } else {
-            let _ = told.send((path, serde_json::from_slice(&body).unwrap_or(Value::Null)));
+            let _ = report.send((path, serde_json::from_slice(&body).unwrap_or(Value::Null)));
             let _ = write!(writer, "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
         }
     }
@@ -104,7 +106,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-const DOOR: [(&str, &str); 2] = [
+const WEBHOOK: [(&str, &str); 2] = [
     ("STRIPE_STREAM_NAME", "stripe"),
     ("STRIPE_SECRET_ARN", "arn:aws:secretsmanager:eu-central-1:000000000000:secret:s"),
 ];
@@ -125,7 +127,7 @@ fn an_unknown_handler_fails_at_start_with_the_list_of_names() {
 fn a_missing_setting_fails_at_start_and_is_named() {
     for (handler, variables, missing) in [
         ("stripe", &[][..], "STRIPE_STREAM_NAME is not set"),
-        ("stripe", &DOOR[..1], "STRIPE_SECRET_ARN is not set"),
+        ("stripe", &WEBHOOK[..1], "STRIPE_SECRET_ARN is not set"),
         ("collections-job", &[], "COLLECTIONS_QUEUE_URL is not set"),
         ("collections-worker", &[], "GATEWAY_URL is not set"),
         (
@@ -147,30 +149,31 @@ fn a_missing_setting_fails_at_start_and_is_named() {
 
 #[test]
 fn events_are_answered_one_after_another_and_a_failure_ends_nothing() {
-    let uninteresting = json!({"source": "aws.partner/stripe.com/ed_1", "detail": {"id": "evt_1", "type": "tax_rate.created"}});
-    let foreign = json!({"source": "somebody.else", "detail": {}});
+    let uninteresting = json!({"source": "aws.partner/stripe.com/ed_1",
+        "detail": {"id": "evt_1", "type": "tax_rate.created"}});
+    let foreign = json!({"source": "other.source", "detail": {}});
     let (api, asked) = runtime_api(vec![uninteresting.clone(), foreign, json!([]), uninteresting]);
-    let child = bootstrap("stripe", &api, &DOOR);
+    let child = bootstrap("stripe", &api, &WEBHOOK);
     let mut answers = Vec::new();
     while answers.len() < 4 {
-        let (path, body) = asked.recv_timeout(PATIENCE).unwrap();
+        let (path, body) = asked.recv_timeout(TIMEOUT).unwrap();
         if path != "next" {
             answers.push((path.rsplit('/').next().unwrap().to_owned(), body));
         }
     }
-    let told = |n: usize| (answers[n].0.as_str(), &answers[n].1);
-    assert_eq!(told(0), ("response", &json!({"handled": false})));
-    assert_eq!(told(1).0, "error");
-    let why = told(1).1["errorMessage"].as_str().unwrap();
+    let answer = |n: usize| (answers[n].0.as_str(), &answers[n].1);
+    assert_eq!(answer(0), ("response", &json!({"handled": false})));
+    assert_eq!(answer(1).0, "error");
+    let why = answer(1).1["errorMessage"].as_str().unwrap();
     assert_eq!(
         why,
-        "an event from \"somebody.else\" is not Stripe's: its source would start with aws.partner/stripe.com/"
+        "an event from \"other.source\" is not Stripe's: its source would start with aws.partner/stripe.com/"
     );
-    assert_eq!(told(2).0, "error", "an event of another kind: {:?}", told(2).1);
-    assert_eq!(told(3), ("response", &json!({"handled": false})), "and on it goes");
+    assert_eq!(answer(2).0, "error", "an event of another kind: {:?}", answer(2).1);
+    assert_eq!(answer(3), ("response", &json!({"handled": false})), "and on it goes");
 
     // It waits for the next event, which does not come.
-    assert_eq!(asked.recv_timeout(PATIENCE).unwrap().0, "next");
+    assert_eq!(asked.recv_timeout(TIMEOUT).unwrap().0, "next");
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -59,15 +59,18 @@ impl Ids {
 impl<S: Send + Sync> FromRequestParts<S> for Ids {
     type Rejection = Error;
 
-    /// 404 for an id that does not fit into a table key: no row can have it.
+    /// 404 for an id that is not UTF-8 or does not fit into a table key: no row can have it. The message
+    /// names the id.
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
-        let path = || Error::new(404, "no_such_path", format!("there is no {}", parts.uri.path()));
-        let missing = path();
-        let params = RawPathParams::from_request_parts(parts, state).await.map_err(|_| missing)?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|rejection| Error::new(404, "no_such_path", rejection.body_text()))?;
         let ids: Vec<_> = params.iter().map(|(name, id)| (name.to_owned(), id.to_owned())).collect();
-        match ids.iter().all(|(_, id)| (1..=MAX_ID_BYTES).contains(&id.len())) {
-            true => Ok(Self(ids)),
-            false => Err(Error::new(404, "no_such_path", format!("there is no {}", parts.uri.path()))),
+        match ids.iter().find(|(_, id)| !(1..=MAX_ID_BYTES).contains(&id.len())) {
+            None => Ok(Self(ids)),
+            Some((name, id)) => {
+                let problem = format!("{name}: has {} bytes, must have 1 to {MAX_ID_BYTES}", id.len());
+                Err(Error::new(404, "no_such_path", problem))
+            }
         }
     }
 }

@@ -21,7 +21,8 @@ use schema as s;
 
 /// Declares the routes.
 pub(super) fn declare<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
-    let about = "Profiles with sessions and consents, payments, limits, documents and configuration (read model serenya).";
+    let about = "Profiles with sessions and consents, payments, limits, documents and configuration (read \
+        model serenya).";
     documents(money(accounts(settings(routes.tag("serenya", about)))))
 }
 
@@ -55,40 +56,70 @@ fn settings<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
         })
 }
 
-#[rustfmt::skip]
 fn accounts<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
     let r = routes
         .route(Method::POST, "/models/serenya/users", handlers::create, || {
-            Operation::new("serenya_create_user", "Creates a user; without an id it is derived from the sign-in.")
-                .needs::<s::CreateUser>()
-                .answer::<s::Profile>(201, "Created.")
-                .answer::<s::Profile>(200, "Created before by the same request.")
-                .errors(&[409, 422, 500, 503])
+            Operation::new(
+                "serenya_create_user",
+                "Creates a user; without an id it is derived from the sign-in.",
+            )
+            .needs::<s::CreateUser>()
+            .answer::<s::Profile>(201, "Created.")
+            .answer::<s::Profile>(200, "Created before by the same request.")
+            .errors(&[409, 422, 500, 503])
         })
         .route(Method::POST, "/models/serenya/users/find", handlers::find, || {
-            Operation::new("serenya_find_user", "Finds a user by email, or by the id of an identity provider.")
-                .needs_either::<s::FindByEmail, s::FindByExternalId>()
-                .answer::<s::Profile>(200, "The user.")
-                .errors(&[404, 422, 500, 503])
+            Operation::new(
+                "serenya_find_user",
+                "Finds a user by email, or by the id of an identity provider.",
+            )
+            .needs_either::<s::FindByEmail, s::FindByExternalId>()
+            .answer::<s::Profile>(200, "The user.")
+            .errors(&[404, 422, 500, 503])
         })
         .route(Method::GET, "/models/serenya/users/{user_id}", handlers::profile, || {
             Operation::new("serenya_get_user", "A user's profile, with everything embedded.")
                 .answer::<s::Profile>(200, "The profile.")
                 .errors(&[404, 500, 503])
         });
-    let r = event(r, "/models/serenya/users/{user_id}", "user.updated", || changes::<s::UpdateUser>("serenya_update_user", "Changes a user."));
-    let r = event(r, "/models/serenya/users/{user_id}/close", "account.closed", || changes::<s::Command>("serenya_close_account", "Closes an account."));
-    let r = event(r, "/models/serenya/users/{user_id}/consents", "consent.given", || changes::<s::GiveConsents>("serenya_give_consents", "Gives or withdraws consents; those that are not given stay as they are."));
-    let r = event(r, "/models/serenya/users/{user_id}/device", "device.seen", || changes::<s::SeeDevice>("serenya_see_device", "Records the current device."));
-    let r = event(r, "/models/serenya/users/{user_id}/session", "session.started", || changes::<s::StartSession>("serenya_start_session", "Starts a session, for a day unless given. Tokens are rejected: send their hashes."));
-    let r = event(r, "/models/serenya/users/{user_id}/session/access", "session.accessed", || changes::<s::SessionCommand>("serenya_access_session", "Records the use of a session."));
-    let r = event(r, "/models/serenya/users/{user_id}/session/end", "session.ended", || changes::<s::SessionCommand>("serenya_end_session", "Ends a session."));
-    let r = event(r, "/models/serenya/users/{user_id}/biometric", "biometric.registered", || changes::<s::RegisterBiometric>("serenya_register_biometric", "Registers a biometric."));
-    let r = event(r, "/models/serenya/users/{user_id}/biometric/verified", "biometric.verified", || changes::<s::Command>("serenya_verify_biometric", "Records a successful verification."));
-    event(r, "/models/serenya/users/{user_id}/biometric/failed", "biometric.failed", || changes::<s::FailBiometric>("serenya_fail_biometric", "Records a failed verification."))
+    let r = event(r, "/models/serenya/users/{user_id}", "user.updated", || {
+        changes::<s::UpdateUser>("serenya_update_user", "Changes a user.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/close", "account.closed", || {
+        changes::<s::Command>("serenya_close_account", "Closes an account.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/consents", "consent.given", || {
+        changes::<s::GiveConsents>(
+            "serenya_give_consents",
+            "Gives or withdraws consents; those that are not given stay as they are.",
+        )
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/device", "device.seen", || {
+        changes::<s::SeeDevice>("serenya_see_device", "Records the current device.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/session", "session.started", || {
+        changes::<s::StartSession>(
+            "serenya_start_session",
+            "Starts a session, for a day unless given. Tokens are rejected: send their hashes.",
+        )
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/session/access", "session.accessed", || {
+        changes::<s::SessionCommand>("serenya_access_session", "Records the use of a session.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/session/end", "session.ended", || {
+        changes::<s::SessionCommand>("serenya_end_session", "Ends a session.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/biometric", "biometric.registered", || {
+        changes::<s::RegisterBiometric>("serenya_register_biometric", "Registers a biometric.")
+    });
+    let r = event(r, "/models/serenya/users/{user_id}/biometric/verified", "biometric.verified", || {
+        changes::<s::Command>("serenya_verify_biometric", "Records a successful verification.")
+    });
+    event(r, "/models/serenya/users/{user_id}/biometric/failed", "biometric.failed", || {
+        changes::<s::FailBiometric>("serenya_fail_biometric", "Records a failed verification.")
+    })
 }
 
-#[rustfmt::skip]
 fn money<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
     let r = routes
         .route(Method::GET, "/models/serenya/users/{user_id}/subscription", handlers::subscription, || {
@@ -109,15 +140,43 @@ fn money<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {
                 .errors(&[404, 422, 500, 503])
         })
         .route(Method::POST, "/models/serenya/users/{user_id}/usage", handlers::count_usage, || {
-            Operation::new("serenya_count_document", "Counts a document if one more is allowed; once for each event_id.")
-                .needs::<s::Command>()
-                .answer::<s::Counted>(200, "Counted, now or before.")
-                .answer_either::<s::LimitReached, ErrorBody>(429, "The period's limit is reached, or the server is too busy.")
-                .errors(&[404, 409, 422, 500, 503])
+            Operation::new(
+                "serenya_count_document",
+                "Counts a document if one more is allowed; once for each event_id.",
+            )
+            .needs::<s::Command>()
+            .answer::<s::Counted>(200, "Counted, now or before.")
+            .answer_either::<s::LimitReached, ErrorBody>(
+                429,
+                "The period's limit is reached, or the server is too busy.",
+            )
+            .errors(&[404, 409, 422, 500, 503])
         });
-    let r = nested(r, "/models/serenya/users/{user_id}/subscription", "subscription.updated", Nesting::Subscription, || changes::<s::UpdateSubscription>("serenya_update_subscription", "Sets the subscription, as an application reports it."));
-    let r = nested(r, "/models/serenya/users/{user_id}/payments", "payment.recorded", Nesting::Payment, || changes::<s::RecordPayment>("serenya_record_payment", "Records a payment of a store, or by hand. Only the SHA-256 of the receipt is stored."));
-    event(r, "/models/serenya/users/{user_id}/payments/{payment_id}/refunds", "payment.refunded", || changes::<s::RecordRefund>("serenya_record_refund", "Records a refund; all of the payment unless an amount is given."))
+    let r = nested(
+        r,
+        "/models/serenya/users/{user_id}/subscription",
+        "subscription.updated",
+        Nesting::Subscription,
+        || {
+            changes::<s::UpdateSubscription>(
+                "serenya_update_subscription",
+                "Sets the subscription, as an application reports it.",
+            )
+        },
+    );
+    let r =
+        nested(r, "/models/serenya/users/{user_id}/payments", "payment.recorded", Nesting::Payment, || {
+            changes::<s::RecordPayment>(
+                "serenya_record_payment",
+                "Records a payment of a store, or by hand. Only the SHA-256 of the receipt is stored.",
+            )
+        });
+    event(r, "/models/serenya/users/{user_id}/payments/{payment_id}/refunds", "payment.refunded", || {
+        changes::<s::RecordRefund>(
+            "serenya_record_refund",
+            "Records a refund; all of the payment unless an amount is given.",
+        )
+    })
 }
 
 fn documents<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(routes: R) -> R {

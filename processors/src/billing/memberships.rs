@@ -3,7 +3,7 @@
 
 use aws_lambda_events::event::kinesis::KinesisEvent;
 use aws_lambda_events::event::streams::KinesisEventResponse;
-use dues_events::billing::event::{Event, EventKind};
+use dues_events::billing::event::{Event, EventKind, Ignored};
 use dues_events::billing::membership::MembershipEvent;
 use dues_events::billing::wire::memberships::decode;
 use dues_events::ids::{SubscriptionId, UserId};
@@ -44,7 +44,7 @@ impl BillingHandler for Memberships {
     /// A rejected change goes into the history of the user's newest record.
     fn target(user: &UserRecords, event: &MembershipEvent) -> Option<(SubscriptionId, Event)> {
         let newest = user.records.iter().max_by_key(|record| record.billing_date.at())?;
-        Some((newest.subscription_id.clone(), event.step(EventKind::Created)))
+        Some((newest.subscription_id.clone(), event.step(EventKind::NoChange(Ignored::NothingOpen))))
     }
 
     async fn apply<E: Engine>(

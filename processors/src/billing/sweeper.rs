@@ -21,7 +21,9 @@ pub struct SweepSummary {
 }
 
 impl From<SweepReport> for SweepSummary {
-    fn from(SweepReport { users, rolled_forward, created, followups, removed }: SweepReport) -> Self {
+    fn from(
+        SweepReport { users, rolled_forward, created, followups, removed, faulty: _ }: SweepReport,
+    ) -> Self {
         Self { users, rolled_forward, created, followups, removed }
     }
 }

@@ -1,6 +1,7 @@
 //! Commands of members and operators on one record: pay, waive, cancel, pause, resume.
 
 use dues_events::billing::event::{CancelTime, Event, EventKind};
+use dues_events::billing::membership::may_be_returned;
 use dues_events::collections::eligibility::{CollectionRequest, Trigger};
 use dues_events::{Record, Rejection, State, SubscriptionId, Time, UserId};
 use dues_store::billing::user_records::UserRecords;
@@ -62,7 +63,7 @@ impl Command {
     }
 }
 
-/// Executes a command.
+/// Executes a command. History keeps the actor.
 ///
 /// # Errors
 /// [`CommitError::Rejected`] when the record's state does not allow the command.
@@ -71,6 +72,7 @@ pub async fn command<E: Engine, G: Gateway>(
     user: &UserId,
     id: &SubscriptionId,
     command: Command,
+    actor: &str,
 ) -> Result<CommandReply, CommitError> {
     let kind = match command {
         Command::Pay { new_account } => {
@@ -79,6 +81,7 @@ pub async fn command<E: Engine, G: Gateway>(
                 only: Some(id.clone()),
                 authorised: true,
                 new_account,
+                actor: Some(actor.to_owned()),
                 ..CollectionRequest::triggered_by(Trigger::Manual)
             };
             return collector.collect_user(user, &request).await.map(CommandReply::Collected);
@@ -98,7 +101,7 @@ pub async fn command<E: Engine, G: Gateway>(
     for _ in 0..MAX_STEPS {
         // Planned from the records as they are now, until nothing is left to do.
         let (mut records, _) = collector.load(user, &request).await?;
-        let next = affected_records(&records, id, command).into_iter().find(|id| !done.contains(id));
+        let next = affected_records(&records, id, command, begun).into_iter().find(|id| !done.contains(id));
         let Some(record) = next.and_then(|id| records.get(&id).cloned()) else {
             let record = records.get(id).cloned();
             let record = record.ok_or_else(|| Rejection::UnknownSubscription(id.clone()))?;
@@ -107,8 +110,12 @@ pub async fn command<E: Engine, G: Gateway>(
         if matches!(command, Command::Move { .. }) {
             may_move(&record)?;
         }
+        if done.is_empty() && matches!(record.state, State::Completed(_)) {
+            return Err(Rejection::AlreadyPaid.into());
+        }
         let name = format!("{}:{}:{}", command.verb(), record.subscription_id, record.version);
         let event = Event::internal_at(name.into(), begun, source(command), None, kind.clone());
+        let event = event.by(Some(actor));
         match collector.store.apply_at(&mut records, &record.subscription_id, record.version, &event).await {
             Ok(Committed::Overtaken) => {}
             Ok(Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked) => {
@@ -142,7 +149,12 @@ fn may_move(record: &Record) -> Result<(), Rejection> {
 const MAX_STEPS: u32 = 200;
 
 /// The named record; for a cancellation also its successors, or billing would continue.
-fn affected_records(user: &UserRecords, id: &SubscriptionId, command: Command) -> Vec<SubscriptionId> {
+fn affected_records(
+    user: &UserRecords,
+    id: &SubscriptionId,
+    command: Command,
+    now: Time,
+) -> Vec<SubscriptionId> {
     let mut ids = vec![id.clone()];
     if !matches!(command, Command::Cancel { .. }) {
         return ids;
@@ -163,7 +175,13 @@ fn affected_records(user: &UserRecords, id: &SubscriptionId, command: Command) -
     };
     let open_records: Vec<SubscriptionId> = ids.iter().filter(|id| is_open(id)).cloned().collect();
     // None is open: applying to the record itself yields the rejection.
-    if open_records.is_empty() { vec![id.clone()] } else { open_records }
+    if open_records.is_empty() {
+        return vec![id.clone()];
+    }
+    // Paid records of the same membership that may still be returned end with it.
+    let since = user.get(id).and_then(|record| record.member_since.clone());
+    let paid = user.records.iter().filter(|r| r.member_since == since && may_be_returned(r, now));
+    open_records.into_iter().chain(paid.map(|record| record.subscription_id.clone())).collect()
 }
 
 fn source(command: Command) -> &'static str {

@@ -1,6 +1,7 @@
 //! Operators decide about money: unapplied money is applied to a record, refunded or dismissed, and a paid
 //! record is refunded. Each decision is an event in history, with its actor.
 
+use dues_events::attributes::{DATA_ACTOR, DATA_REASON};
 use dues_events::billing::attempts::{Attempt, Resolution, UnappliedReason};
 use dues_events::billing::event::{AttemptName, Event, EventKind, Ignored, Report, ReportKind};
 use dues_events::billing::record::{Receipt, Record, State};
@@ -13,10 +14,6 @@ use dues_store::{CommitError, Committed, Engine, StoreError};
 use super::Collector;
 use crate::collections::gateway::{Gateway, OutcomeUnknown, Refund, RefundAnswer};
 
-/// History attribute: who acted.
-const DATA_ACTOR: &str = "data_actor";
-/// History attribute: why.
-const DATA_REASON: &str = "data_reason";
 /// Maximum number of lost races; more indicate a fault.
 const RACES: u32 = 100;
 

@@ -39,8 +39,8 @@ impl<E: Engine, D: Directory> Projector<E, D> {
         let known = load_state::<Figureforge, E>(&self.store, &report_aggregate(image, report)).await?;
         // A row from another writer has no facts, and so no summary to record.
         let Some(summary) = known.report.summary() else { return Ok(Outcome::Skipped) };
-        let told = told(report, summary, self.read_models.figureforge().auto_block_reports)?;
-        let booked = record_facts::<Figureforge, E>(&self.store, &image_aggregate(image), &[told]).await?;
+        let fact = report_fact(report, summary, self.read_models.figureforge().auto_block_reports)?;
+        let booked = record_facts::<Figureforge, E>(&self.store, &image_aggregate(image), &[fact]).await?;
         Ok(match booked.first() {
             Some(FactOutcome::Applied) => Outcome::Applied,
             // The same summary was recorded under another threshold: the first one holds.
@@ -50,7 +50,7 @@ impl<E: Engine, D: Directory> Projector<E, D> {
 }
 
 /// The fact's id is derived from its content, so that it is recorded once.
-fn told(report: &str, summary: ReportSummary, block_at: u32) -> Result<Recorded<Fact>, StoreError> {
+fn report_fact(report: &str, summary: ReportSummary, block_at: u32) -> Result<Recorded<Fact>, StoreError> {
     let report_id = Id::try_from(report.to_owned())
         .map_err(|problem| StoreError::Invalid(format!("report {report}: {problem}")))?;
     let gone = summary.gone.as_ref();

@@ -39,9 +39,9 @@ impl<E: Engine, D: Directory> Projector<E, D> {
     pub(crate) async fn tags(&self, change: &Change) -> Result<Outcome, StoreError> {
         let images = [&change.old, &change.new].into_iter().flatten();
         let Some(id) = images.clone().find_map(image_of) else { return Ok(Outcome::Skipped) };
-        let told: BTreeSet<String> = images.flat_map(tags_of).collect();
+        let changed: BTreeSet<String> = images.flat_map(tags_of).collect();
         for _ in 0..TRIES {
-            match follow(&self.store, id, &told).await {
+            match follow(&self.store, id, &changed).await {
                 Ok(Some(true)) => return Ok(Outcome::Applied),
                 Ok(Some(false)) => return Ok(Outcome::Duplicate),
                 Ok(None) => {}
@@ -60,13 +60,13 @@ impl<E: Engine, D: Directory> Projector<E, D> {
 async fn follow<E: Engine>(
     store: &Store<E>,
     id: &str,
-    told: &BTreeSet<String>,
+    changed: &BTreeSet<String>,
 ) -> Result<Option<bool>, StoreError> {
     let key = Key { partition: format!("IMG#{id}"), sort: Some("META".to_owned()) };
     let image = store.engine.get(&FIGUREFORGE, key.clone()).await?;
     let wanted = image.as_ref().map(rows).unwrap_or_default();
     let current = image.as_ref().map(tags_of).unwrap_or_default();
-    let tags: Vec<&String> = told.union(&current).collect();
+    let tags: Vec<&String> = changed.union(&current).collect();
     let unchanged = Op::Check(&FIGUREFORGE, key, still(image.as_ref()));
     let mut changed = false;
     // The check takes one operation of each transaction.

@@ -46,6 +46,10 @@ pub enum FindingKind {
     Followup,
     /// One record has two rows.
     Twice,
+    /// A history row is not what its event gives: the decision in it is wrong.
+    WrongDecision,
+    /// A history row was changed, added or removed by hand.
+    Chain,
     /// A balance is not the sum of its ledger.
     Balance,
     /// The ledger's grants differ from what the payments grant.
@@ -69,6 +73,8 @@ impl FindingKind {
             Self::Unreadable => "unreadable",
             Self::Followup => "owed",
             Self::Twice => "twice",
+            Self::WrongDecision => "decision",
+            Self::Chain => "chain",
             Self::Balance => "balance",
             Self::Credits => "credits",
             Self::Tier => "tier",

@@ -52,7 +52,7 @@ pub async fn explain<E: Engine>(
     user: &UserId,
     at: Time,
 ) -> Result<Explanation, StoreError> {
-    let history = store.history_of_user(user).await?;
+    let history = store.committed_history_of_user(user).await?;
     let book = store.entitlement_book(user).await?;
     // Without a balance row there are no credits; a query must not create the row.
     let mut ledger =
@@ -114,6 +114,7 @@ impl Explanation {
         let beat = |beat: &TimelineEntry| {
             json!({
                 "at": time(beat.at), "event_id": beat.event.as_ref().map(|id| id.as_str()), "source": beat.source,
+                "actor": beat.actor,
                 "subscription_id": beat.record.as_ref().map(|id| id.as_str()), "from": beat.moved.map(|(from, _)| from).filter(|from| !from.is_empty()),
                 "to": beat.moved.map(|(_, to)| to), "sentence": beat.sentence, "followed": beat.followed,
             })

@@ -52,8 +52,8 @@ async fn follow<M: Model, E: Engine>(
     while let Some((name, (version, state))) = next.pop() {
         // Two aggregates may follow each other: an unchanged version has nothing to add.
         if seen.insert((name.clone(), version)) {
-            for (other, told) in M::follows(&name, version, &state) {
-                let (_, stands) = record_batch::<M, E>(store, &other, &[told]).await?;
+            for (other, fact) in M::follows(&name, version, &state) {
+                let (_, stands) = record_batch::<M, E>(store, &other, &[fact]).await?;
                 next.push((other, stands));
             }
         }
@@ -91,17 +91,17 @@ pub async fn decide<M: Model, R, E: Engine>(
             return Ok(Decision::Known(read(&known)?));
         }
         let before: M::State = read_state(&head)?;
-        let told = match decision(&before) {
-            Ok(told) => told,
+        let fact = match decision(&before) {
+            Ok(fact) => fact,
             Err(refusal) => return Ok(Decision::Refused(refusal)),
         };
         let mut after = before.clone();
-        M::merge(&mut after, &told);
-        let facts = vec![journal.fact_op(&told.id, &json(&told)?, store.clock.now())];
+        M::merge(&mut after, &fact);
+        let facts = vec![journal.fact_op(&fact.id, &json(&fact)?, store.clock.now())];
         match store.engine.transact(booking::<M>(&journal, head.version, (&before, &after), facts)?).await {
             Ok(Transacted::Done) => {
                 follow::<M, E>(store, aggregate, (head.version + 1, after)).await?;
-                return Ok(Decision::Applied(told));
+                return Ok(Decision::Applied(fact));
             }
             Ok(Transacted::Refused { .. }) => {}
             Err(error) if error.is_busy() => store.clock.sleep(PAUSE * fastrand::u32(1..=10) / 10).await,
@@ -141,10 +141,10 @@ async fn record_batch<M: Model, E: Engine>(
         let before: M::State = read_state(&head)?;
         let mut after = before.clone();
         let (mut places, mut ops) = (Vec::new(), Vec::new());
-        for (n, told) in facts.iter().enumerate().filter(|(n, _)| booked[*n] == FactOutcome::Applied) {
-            M::merge(&mut after, told);
+        for (n, fact) in facts.iter().enumerate().filter(|(n, _)| booked[*n] == FactOutcome::Applied) {
+            M::merge(&mut after, fact);
             places.push(n);
-            ops.push(aggregate.fact_op(&told.id, &json(told)?, store.clock.now()));
+            ops.push(aggregate.fact_op(&fact.id, &json(fact)?, store.clock.now()));
         }
         if places.is_empty() {
             return Ok((booked, (head.version, before)));
@@ -188,30 +188,30 @@ fn booking<M: Model>(
 /// Marks facts that occur twice in one call.
 fn repeats<F: PartialEq>(facts: &[Recorded<F>]) -> Vec<FactOutcome> {
     let mut first: BTreeMap<&EventId, &Recorded<F>> = BTreeMap::new();
-    let told = facts.iter().map(|told| match first.get(&told.id) {
+    let outcomes = facts.iter().map(|fact| match first.get(&fact.id) {
         None => {
-            first.insert(&told.id, told);
+            first.insert(&fact.id, fact);
             FactOutcome::Applied
         }
-        Some(known) if *known == told => FactOutcome::Duplicate,
+        Some(known) if *known == fact => FactOutcome::Duplicate,
         Some(_) => FactOutcome::ConflictingContent,
     });
-    told.collect()
+    outcomes.collect()
 }
 
 /// Whether the booked fact with that id has the same content.
 async fn known<F, E>(
     store: &Store<E>,
     aggregate: &Aggregate,
-    told: &Recorded<F>,
+    fact: &Recorded<F>,
 ) -> Result<FactOutcome, StoreError>
 where
     F: PartialEq + serde::de::DeserializeOwned,
     E: Engine,
 {
-    let there = store.journal_fact(aggregate, &told.id).await?;
+    let there = store.journal_fact(aggregate, &fact.id).await?;
     let same =
-        there.map(|there| read::<Recorded<F>>(&there)).transpose()?.is_some_and(|there| there == *told);
+        there.map(|there| read::<Recorded<F>>(&there)).transpose()?.is_some_and(|there| there == *fact);
     Ok(if same { FactOutcome::Duplicate } else { FactOutcome::ConflictingContent })
 }
 

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 
 /// Formats a time for the log: RFC 3339 in UTC, with milliseconds.
 #[must_use]
-pub fn stamp(at: Time) -> String {
+pub fn timestamp(at: Time) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
@@ -17,7 +17,7 @@ pub fn stamp(at: Time) -> String {
 #[must_use]
 pub fn line(event: &Event<'_>, at: Time) -> Map<String, Value> {
     let mut line = Line(Map::new());
-    line.0.insert("time".into(), stamp(at).into());
+    line.0.insert("time".into(), timestamp(at).into());
     line.0.insert("level".into(), event.metadata().level().as_str().into());
     event.record(&mut line);
     line.0

@@ -48,12 +48,12 @@ pub(crate) async fn partitions<E: Engine>(
     Ok(names)
 }
 
-/// Runs `work` on batches of `pile` partition keys, each in its own task, and calls `done` with each result,
-/// in no particular order.
+/// Runs `work` on batches of `batch_size` partition keys, each in its own task, and calls `done` with each
+/// result, in no particular order.
 pub(crate) async fn side_by_side<E, T, F>(
     store: &Store<E>,
     names: Vec<String>,
-    pile: usize,
+    batch_size: usize,
     work: impl Fn(Store<E>, Vec<String>) -> F,
     mut done: impl FnMut(T),
 ) -> Result<(), StoreError>
@@ -65,7 +65,7 @@ where
     let mut running = FuturesUnordered::new();
     let mut names = names.into_iter();
     loop {
-        let some: Vec<String> = names.by_ref().take(pile).collect();
+        let some: Vec<String> = names.by_ref().take(batch_size).collect();
         let last = some.is_empty();
         if !last {
             running.push(tokio::spawn(work(store.clone(), some)));

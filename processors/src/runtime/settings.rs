@@ -85,7 +85,7 @@ mod tests {
         for (name, value) in [
             ("DUES_READ_MODELS", "users"),
             ("DUES_PLANS", "free"),
-            ("DUES_PLAN_TIERS", "SAGE=nobody"),
+            ("DUES_PLAN_TIERS", "SAGE=no-such-plan"),
             ("DUES_ACTION_LOG_DAYS", "ninety"),
             ("DUES_FIGUREFORGE", "colour=red"),
             ("DUES_SERENYA", "{"),

@@ -84,7 +84,7 @@ pub struct ImageState {
 }
 
 impl ImageState {
-    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &ImageFact) {
+    pub(super) fn merge<F>(&mut self, recorded: &Recorded<F>, fact: &ImageFact) {
         if self.purged {
             return;
         }
@@ -92,21 +92,21 @@ impl ImageState {
             ImageFact::Saved(image) => {
                 let mut image = Image::clone(image);
                 if let Some(tags) = image.tags.take() {
-                    Latest::update(&mut self.tags, told, tags);
+                    Latest::update(&mut self.tags, recorded, tags);
                 }
                 if let Some(count) = image.favorited_count.take() {
-                    Latest::update(&mut self.favorited, told, count);
+                    Latest::update(&mut self.favorited, recorded, count);
                 }
                 if let Some(status) = image.flag_status.take() {
-                    self.moderation.say(told, status);
+                    self.moderation.say(recorded, status);
                 }
-                self.image.save(told, image.created_at, image);
+                self.image.save(recorded, image.created_at, image);
             }
-            ImageFact::Tagged(tags) => Latest::update(&mut self.tags, told, tags.clone()),
-            ImageFact::Favorited(count) => Latest::update(&mut self.favorited, told, *count),
-            ImageFact::Flagged(status) => self.moderation.decide(told, *status),
-            ImageFact::Reported(reported) => self.moderation.report(told, reported),
-            ImageFact::Gone(gone) => self.image.set_gone(told, *gone),
+            ImageFact::Tagged(tags) => Latest::update(&mut self.tags, recorded, tags.clone()),
+            ImageFact::Favorited(count) => Latest::update(&mut self.favorited, recorded, *count),
+            ImageFact::Flagged(status) => self.moderation.decide(recorded, *status),
+            ImageFact::Reported(reported) => self.moderation.report(recorded, reported),
+            ImageFact::Gone(gone) => self.image.set_gone(recorded, *gone),
             // Drop all other state: late facts must not bring any part of the image back.
             ImageFact::Purged => *self = Self { purged: true, ..Self::default() },
         }

@@ -121,27 +121,26 @@ pub struct JobState {
 }
 
 impl JobState {
-    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &JobFact) {
+    pub(super) fn merge<F>(&mut self, recorded: &Recorded<F>, fact: &JobFact) {
         let rank = |phase: &Phase| *phase;
         match fact {
             JobFact::Queued(job) => {
-                self.job.save(told, job.created_at, job.clone());
-                Latest::update_ranked(&mut self.phase, told, Phase::Queued, rank);
+                self.job.save(recorded, job.created_at, job.clone());
+                Latest::update_ranked(&mut self.phase, recorded, Phase::Queued, rank);
             }
             JobFact::Started => {
-                self.started = Some(self.started.map_or(told.at, |started| started.min(told.at)));
-                Latest::update_ranked(&mut self.phase, told, Phase::Running, rank);
+                self.started = Some(self.started.map_or(recorded.at, |started| started.min(recorded.at)));
+                Latest::update_ranked(&mut self.phase, recorded, Phase::Running, rank);
             }
             JobFact::Ended(end) => {
-                let first = self
-                    .end
-                    .as_ref()
-                    .is_none_or(|known| (told.at, end, &told.id) < (known.at, &known.value, &known.by));
+                let first = self.end.as_ref().is_none_or(|known| {
+                    (recorded.at, end, &recorded.id) < (known.at, &known.value, &known.by)
+                });
                 if first {
-                    self.end = Some(Latest { at: told.at, by: told.id.clone(), value: end.clone() });
+                    self.end = Some(Latest { at: recorded.at, by: recorded.id.clone(), value: end.clone() });
                 }
             }
-            JobFact::Gone(gone) => self.job.set_gone(told, *gone),
+            JobFact::Gone(gone) => self.job.set_gone(recorded, *gone),
         }
     }
 

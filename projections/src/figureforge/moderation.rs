@@ -90,17 +90,17 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    pub(super) fn say<F>(&mut self, told: &Recorded<F>, status: FlagStatus) {
-        Latest::update_ranked(&mut self.said, told, status, |status| *status);
+    pub(super) fn say<F>(&mut self, recorded: &Recorded<F>, status: FlagStatus) {
+        Latest::update_ranked(&mut self.said, recorded, status, |status| *status);
     }
 
-    pub(super) fn decide<F>(&mut self, told: &Recorded<F>, status: FlagStatus) {
-        Latest::update_ranked(&mut self.decided, told, status, |status| *status);
+    pub(super) fn decide<F>(&mut self, recorded: &Recorded<F>, status: FlagStatus) {
+        Latest::update_ranked(&mut self.decided, recorded, status, |status| *status);
     }
 
-    pub(super) fn report<F>(&mut self, told: &Recorded<F>, reported: &Reported) {
+    pub(super) fn report<F>(&mut self, recorded: &Recorded<F>, reported: &Reported) {
         let Reported { report_id, summary, block_at } = reported;
-        Latest::update_ranked(&mut self.block_at, told, *block_at, |at| *at);
+        Latest::update_ranked(&mut self.block_at, recorded, *block_at, |at| *at);
         if summary.status.value == ReportStatus::Upheld {
             self.upheld = self.upheld.max(Some(summary.status.at));
         }

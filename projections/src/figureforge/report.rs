@@ -77,12 +77,16 @@ impl ReportStatus {
 }
 
 /// Updates the status if the fact is later. `Upheld` always wins, and no other status replaces it.
-pub(super) fn judge<F>(place: &mut Option<Latest<ReportStatus>>, told: &Recorded<F>, status: ReportStatus) {
+pub(super) fn judge<F>(
+    place: &mut Option<Latest<ReportStatus>>,
+    recorded: &Recorded<F>,
+    status: ReportStatus,
+) {
     let known = place.as_ref().map(|known| known.value);
     match (known == Some(ReportStatus::Upheld), status == ReportStatus::Upheld) {
         (true, false) => {}
-        (false, true) => *place = Some(Latest { at: told.at, by: told.id.clone(), value: status }),
-        (true, true) | (false, false) => Latest::update_ranked(place, told, status, |status| *status),
+        (false, true) => *place = Some(Latest { at: recorded.at, by: recorded.id.clone(), value: status }),
+        (true, true) | (false, false) => Latest::update_ranked(place, recorded, status, |status| *status),
     }
 }
 
@@ -104,14 +108,14 @@ pub struct ReportSummary {
 }
 
 impl ReportState {
-    pub(super) fn merge<F>(&mut self, told: &Recorded<F>, fact: &ReportFact) {
+    pub(super) fn merge<F>(&mut self, recorded: &Recorded<F>, fact: &ReportFact) {
         match fact {
             ReportFact::Filed(report) => {
-                self.report.save(told, report.created_at, report.clone());
-                judge(&mut self.status, told, ReportStatus::Filed);
+                self.report.save(recorded, report.created_at, report.clone());
+                judge(&mut self.status, recorded, ReportStatus::Filed);
             }
-            ReportFact::Judged(status) => judge(&mut self.status, told, *status),
-            ReportFact::Gone(gone) => self.report.set_gone(told, *gone),
+            ReportFact::Judged(status) => judge(&mut self.status, recorded, *status),
+            ReportFact::Gone(gone) => self.report.set_gone(recorded, *gone),
         }
     }
 

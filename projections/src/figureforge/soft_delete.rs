@@ -36,15 +36,15 @@ impl<T> Default for SoftDelete<T> {
 
 impl<T> SoftDelete<T> {
     /// Saves the content. Creation time is `made`, or else the fact's time.
-    pub(super) fn save<F>(&mut self, told: &Recorded<F>, made: Option<EpochSecond>, value: T) {
-        let made = made.map_or_else(|| told.at.timestamp(), i64::from);
+    pub(super) fn save<F>(&mut self, recorded: &Recorded<F>, made: Option<EpochSecond>, value: T) {
+        let made = made.map_or_else(|| recorded.at.timestamp(), i64::from);
         self.since = Some(self.since.map_or(made, |since| since.min(made)));
-        Latest::update(&mut self.saved, told, value);
+        Latest::update(&mut self.saved, recorded, value);
     }
 
     /// Deletes or restores it.
-    pub(super) fn set_gone<F>(&mut self, told: &Recorded<F>, gone: bool) {
-        Latest::update(&mut self.gone, told, gone);
+    pub(super) fn set_gone<F>(&mut self, recorded: &Recorded<F>, gone: bool) {
+        Latest::update(&mut self.gone, recorded, gone);
     }
 
     /// The content and the creation time; `None` before the first save.

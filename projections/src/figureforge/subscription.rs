@@ -24,10 +24,10 @@ pub struct UserSubscription {
 /// wins.
 pub(super) fn merge<F>(
     state: &mut Option<Latest<UserSubscription>>,
-    told: &Recorded<F>,
+    recorded: &Recorded<F>,
     held: &UserSubscription,
 ) {
-    Latest::update_ranked(state, told, held.clone(), |held| held.subscription.rank());
+    Latest::update_ranked(state, recorded, held.clone(), |held| held.subscription.rank());
 }
 
 pub(super) fn row(state: &Option<Latest<UserSubscription>>) -> Option<Item> {

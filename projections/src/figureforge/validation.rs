@@ -75,7 +75,8 @@ checked_text!(
     Email,
     |text: &str| misfit(text).or_else(|| {
         let parts = text.trim().rsplit_once('@');
-        parts.is_none_or(|(who, at)| who.is_empty() || at.is_empty()).then(|| "is no email address".to_owned())
+        let misses_a_side = parts.is_none_or(|(name, host)| name.is_empty() || host.is_empty());
+        misses_a_side.then(|| "is no email address".to_owned())
     })
 );
 

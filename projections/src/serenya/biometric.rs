@@ -54,18 +54,18 @@ pub(super) struct Biometric {
 }
 
 impl Biometric {
-    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &BiometricFact) {
+    pub(super) fn merge(&mut self, recorded: &Recorded<Fact>, fact: &BiometricFact) {
         match fact {
             BiometricFact::Registered(registration) => {
-                Latest::update(&mut self.registered, told, registration.clone())
+                Latest::update(&mut self.registered, recorded, registration.clone())
             }
             BiometricFact::Verified => {
-                self.verified = self.verified.max(Some(told.at));
-                Latest::update(&mut self.locked, told, None);
+                self.verified = self.verified.max(Some(recorded.at));
+                Latest::update(&mut self.locked, recorded, None);
             }
             BiometricFact::Failed { locked_until } => {
-                self.failed.insert((told.at, told.id.clone()));
-                Latest::update(&mut self.locked, told, *locked_until);
+                self.failed.insert((recorded.at, recorded.id.clone()));
+                Latest::update(&mut self.locked, recorded, *locked_until);
             }
         }
         // Count only failures after the latest success; keep the newest.

@@ -54,19 +54,22 @@ pub(super) fn options() -> Json {
                 {
                     "id": "explain_simple",
                     "text": "Can you explain this in simpler terms?",
-                    "prompt": "Explain these lab results in simple, easy-to-understand language. Avoid medical jargon and focus on what these numbers mean for my health.",
+                    "prompt": "Explain these lab results in simple, easy-to-understand language. Avoid \
+                        medical jargon and focus on what these numbers mean for my health.",
                     "icon": "lightbulb",
                 },
                 {
                     "id": "health_impact",
                     "text": "What do these numbers mean for my health?",
-                    "prompt": "Interpret these health metrics and explain their significance. What should I be concerned about or encouraged by?",
+                    "prompt": "Interpret these health metrics and explain their significance. What should I \
+                        be concerned about or encouraged by?",
                     "icon": "heart",
                 },
                 {
                     "id": "trends_analysis",
                     "text": "How have my results changed over time?",
-                    "prompt": "Analyze trends in my health data over time. What improvements or concerns should I be aware of?",
+                    "prompt": "Analyze trends in my health data over time. What improvements or concerns \
+                        should I be aware of?",
                     "icon": "trending-up",
                     "requires_history": true,
                 },
@@ -78,19 +81,22 @@ pub(super) fn options() -> Json {
                 {
                     "id": "key_findings",
                     "text": "Can you summarize the key findings?",
-                    "prompt": "Summarize the most important findings from this medical report. What are the main takeaways I should focus on?",
+                    "prompt": "Summarize the most important findings from this medical report. What are the \
+                        main takeaways I should focus on?",
                     "icon": "document-text",
                 },
                 {
                     "id": "doctor_prep",
                     "text": "What should I ask my doctor?",
-                    "prompt": "Based on this report, generate intelligent questions I should ask my doctor during my next appointment.",
+                    "prompt": "Based on this report, generate intelligent questions I should ask my doctor \
+                        during my next appointment.",
                     "icon": "chat-bubble-left-right",
                 },
                 {
                     "id": "follow_up",
                     "text": "What follow-up actions should I take?",
-                    "prompt": "What follow-up actions, lifestyle changes, or next steps should I consider based on this medical report?",
+                    "prompt": "What follow-up actions, lifestyle changes, or next steps should I consider \
+                        based on this medical report?",
                     "icon": "clipboard-document-check",
                 },
             ],
@@ -99,7 +105,8 @@ pub(super) fn options() -> Json {
             "category": "Specific Metrics",
             "dynamic": true,
             "base_prompts": {
-                "explanation": "Explain what [METRIC] measures, why it's important, and what my specific value means.",
+                "explanation": "Explain what [METRIC] measures, why it's important, and what my specific \
+                    value means.",
                 "ranges": "What are the normal ranges for [METRIC] and where do I fall within those ranges?",
                 "improvement": "How can I improve my [METRIC] levels through lifestyle changes?",
             },

@@ -38,9 +38,9 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn merge(&mut self, told: &Recorded<Fact>, saved: &Saved) {
-        self.first = Some(self.first.map_or(told.at, |first| first.min(told.at)));
-        Latest::update(&mut self.saved, told, saved.clone());
+    pub(super) fn merge(&mut self, recorded: &Recorded<Fact>, saved: &Saved) {
+        self.first = Some(self.first.map_or(recorded.at, |first| first.min(recorded.at)));
+        Latest::update(&mut self.saved, recorded, saved.clone());
     }
 
     pub(super) fn row(&self) -> Option<Item> {

@@ -192,8 +192,8 @@ impl Document {
         let marked = marker.map(|at| Failure { at, error_message: None });
         match (self.failure.clone(), marked) {
             // Both report one failure; only the application gives the reason.
-            (Some(told), Some(marked)) => Some(Failure { at: told.at.max(marked.at), ..told }),
-            (told, marked) => told.or(marked),
+            (Some(reported), Some(marked)) => Some(Failure { at: reported.at.max(marked.at), ..reported }),
+            (reported, marked) => reported.or(marked),
         }
     }
 }

@@ -184,7 +184,7 @@ impl Payment {
     /// dues to the profile.
     pub(super) fn follows(&self, version: u64) -> Vec<(String, Recorded<Fact>)> {
         let to = |id: &str| aggregate_of("payment", &self.user, id);
-        let told = |id: String, at: Time, fact: Fact| Recorded { id: id.into(), at, fact };
+        let recorded = |id: String, at: Time, fact: Fact| Recorded { id: id.into(), at, fact };
         let other = |id: &str, belongs_to: Option<&str>, parts: Parts| {
             let belongs_to = belongs_to.map(str::to_owned);
             Fact::Payment(Box::new(Self {
@@ -197,7 +197,10 @@ impl Payment {
         };
         let last = self.parts.touched.unwrap_or(Time::UNIX_EPOCH);
         let home = self.belongs_to.as_deref().map(|home| {
-            (to(home), told(format!("{}@{version}", self.id), last, other(home, None, self.parts.clone())))
+            (
+                to(home),
+                recorded(format!("{}@{version}", self.id), last, other(home, None, self.parts.clone())),
+            )
         });
         let names = [&self.parts.intent, &self.parts.charge].into_iter().flatten();
         let names =
@@ -205,7 +208,7 @@ impl Payment {
                 // Epoch: the link has no time of its own.
                 (
                     to(name),
-                    told(
+                    recorded(
                         format!("names:{}", self.id),
                         Time::UNIX_EPOCH,
                         other(name, Some(&self.id), Parts::default()),
@@ -217,7 +220,10 @@ impl Payment {
         let was_paid = self.parts.words.values().any(|word| word.status == Status::Completed);
         let dues = self.dues.as_ref().filter(|_| was_paid).map(|dues| {
             let id = format!("dues:{}@{}", dues.record, dues.version);
-            (user_aggregate(&self.user), told(id, dues.at, Fact::Profile(ProfileFact::Dues(dues.clone()))))
+            (
+                user_aggregate(&self.user),
+                recorded(id, dues.at, Fact::Profile(ProfileFact::Dues(dues.clone()))),
+            )
         });
         home.into_iter().chain(names).chain(dues).collect()
     }

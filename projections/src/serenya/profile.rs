@@ -49,41 +49,41 @@ pub struct Profile {
 }
 
 impl Profile {
-    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &ProfileFact) {
-        self.updated = self.updated.max(Some(told.at));
+    pub(super) fn merge(&mut self, recorded: &Recorded<Fact>, fact: &ProfileFact) {
+        self.updated = self.updated.max(Some(recorded.at));
         match fact {
-            ProfileFact::Created(created) => self.create(told, created),
+            ProfileFact::Created(created) => self.create(recorded, created),
             ProfileFact::Updated(updated) => {
-                put(&mut self.email, told, updated.email.as_ref());
-                put(&mut self.name, told, updated.name.as_ref());
-                put(&mut self.account_status, told, updated.account_status.as_ref());
+                put(&mut self.email, recorded, updated.email.as_ref());
+                put(&mut self.name, recorded, updated.name.as_ref());
+                put(&mut self.account_status, recorded, updated.account_status.as_ref());
             }
             ProfileFact::Consent(consent) => {
-                put(&mut self.medical_disclaimers, told, consent.medical_disclaimers.as_ref());
-                put(&mut self.terms_of_service, told, consent.terms_of_service.as_ref());
-                put(&mut self.privacy_policy, told, consent.privacy_policy.as_ref());
-                Latest::update(&mut self.consent, told, consent.clone());
+                put(&mut self.medical_disclaimers, recorded, consent.medical_disclaimers.as_ref());
+                put(&mut self.terms_of_service, recorded, consent.terms_of_service.as_ref());
+                put(&mut self.privacy_policy, recorded, consent.privacy_policy.as_ref());
+                Latest::update(&mut self.consent, recorded, consent.clone());
             }
-            ProfileFact::Device(device) => Latest::update(&mut self.device, told, device.clone()),
+            ProfileFact::Device(device) => Latest::update(&mut self.device, recorded, device.clone()),
             ProfileFact::Session(summary) => {
                 if self.session.as_ref().is_none_or(|known| known.place() < summary.place()) {
                     self.session = Some(summary.clone());
                 }
             }
-            ProfileFact::Biometric(fact) => self.biometric.merge(told, fact),
-            ProfileFact::Subscription(subscription) => self.subscriptions.tell(told, subscription),
-            ProfileFact::Stripe(subscription) => self.subscriptions.stripe(told, subscription),
+            ProfileFact::Biometric(fact) => self.biometric.merge(recorded, fact),
+            ProfileFact::Subscription(subscription) => self.subscriptions.application(recorded, subscription),
+            ProfileFact::Stripe(subscription) => self.subscriptions.stripe(recorded, subscription),
             ProfileFact::Dues(dues) => self.subscriptions.dues(dues),
-            ProfileFact::Counted => self.counted.add(&told.id, told.at),
+            ProfileFact::Counted => self.counted.add(&recorded.id, recorded.at),
             ProfileFact::Expired { ttl } => self.expired = self.expired.max(Some(*ttl)),
-            ProfileFact::Closed => Latest::update(&mut self.account_status, told, CLOSED.to_owned()),
+            ProfileFact::Closed => Latest::update(&mut self.account_status, recorded, CLOSED.to_owned()),
         }
     }
 
     /// The earliest creation wins; later ones change nothing.
-    fn create(&mut self, told: &Recorded<Fact>, created: &Created) {
-        if self.created.as_ref().is_none_or(|known| (told.at, &told.id) < (known.at, &known.by)) {
-            self.created = Some(Latest { at: told.at, by: told.id.clone(), value: created.clone() });
+    fn create(&mut self, recorded: &Recorded<Fact>, created: &Created) {
+        if self.created.as_ref().is_none_or(|known| (recorded.at, &recorded.id) < (known.at, &known.by)) {
+            self.created = Some(Latest { at: recorded.at, by: recorded.id.clone(), value: created.clone() });
         }
     }
 
@@ -233,9 +233,9 @@ impl Profile {
     }
 }
 
-fn put<T: Clone>(place: &mut Option<Latest<T>>, told: &Recorded<Fact>, value: Option<&T>) {
+fn put<T: Clone>(place: &mut Option<Latest<T>>, recorded: &Recorded<Fact>, value: Option<&T>) {
     if let Some(value) = value {
-        Latest::update(place, told, value.clone());
+        Latest::update(place, recorded, value.clone());
     }
 }
 

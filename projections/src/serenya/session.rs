@@ -78,11 +78,11 @@ pub struct Summary {
 }
 
 impl Session {
-    pub(super) fn merge(&mut self, told: &Recorded<Fact>, fact: &SessionFact) {
+    pub(super) fn merge(&mut self, recorded: &Recorded<Fact>, fact: &SessionFact) {
         match fact {
-            SessionFact::Started(started) => Latest::update(&mut self.started, told, started.clone()),
-            SessionFact::Accessed(_) => self.accessed = self.accessed.max(Some(told.at)),
-            SessionFact::Ended(_) => self.ended = self.ended.max(Some(told.at)),
+            SessionFact::Started(started) => Latest::update(&mut self.started, recorded, started.clone()),
+            SessionFact::Accessed(_) => self.accessed = self.accessed.max(Some(recorded.at)),
+            SessionFact::Ended(_) => self.ended = self.ended.max(Some(recorded.at)),
         }
     }
 

@@ -31,10 +31,10 @@ pub(super) fn stripe(user: &UserId, event: &StripeEvent) -> Option<(String, Fact
         Stripe::ChargeRefunded(charge) => said.charge_refunded(charge),
         Stripe::Dispute(dispute) => said.dispute(dispute),
     }
-    .map(told)
+    .map(payment_fact)
 }
 
-fn told(payment: Payment) -> (String, Fact) {
+fn payment_fact(payment: Payment) -> (String, Fact) {
     (aggregate_of("payment", &payment.user, &payment.id), Fact::Payment(Box::new(payment)))
 }
 
@@ -70,10 +70,10 @@ impl Said<'_> {
             platform: None,
             app_version: None,
         };
-        Parts { begun: Some(self.at), words: [(source, word)].into_iter().collect(), ..self.heard() }
+        Parts { begun: Some(self.at), words: [(source, word)].into_iter().collect(), ..self.touched() }
     }
 
-    fn heard(&self) -> Parts {
+    fn touched(&self) -> Parts {
         Parts { touched: Some(self.at), ..Parts::default() }
     }
 
@@ -150,7 +150,7 @@ impl Said<'_> {
         set: impl FnOnce(&mut Parts),
     ) -> Option<Payment> {
         let mut parts =
-            Parts { intent: intent.map(str::to_owned), charge: charge.map(str::to_owned), ..self.heard() };
+            Parts { intent: intent.map(str::to_owned), charge: charge.map(str::to_owned), ..self.touched() };
         set(&mut parts);
         Some(self.payment(intent.or(charge)?, parts))
     }
@@ -207,7 +207,7 @@ pub(super) fn billing(record: &Record) -> Option<(String, Fact)> {
         returned,
         ..Parts::default()
     };
-    Some(told(Payment {
+    Some(payment_fact(Payment {
         user: record.user_id.to_string(),
         id,
         belongs_to: None,

@@ -131,8 +131,9 @@ impl Dues {
 /// All subscriptions of a user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subscriptions {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    told: Option<Latest<Subscription>>,
+    /// Reported by the application.
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    application: Option<Latest<Subscription>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     stripe: BTreeMap<String, Latest<stripe::Subscription>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,14 +141,14 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(super) fn tell(&mut self, told: &Recorded<Fact>, subscription: &Subscription) {
-        Latest::update(&mut self.told, told, subscription.clone());
+    pub(super) fn application(&mut self, recorded: &Recorded<Fact>, subscription: &Subscription) {
+        Latest::update(&mut self.application, recorded, subscription.clone());
     }
 
-    pub(super) fn stripe(&mut self, told: &Recorded<Fact>, subscription: &stripe::Subscription) {
+    pub(super) fn stripe(&mut self, recorded: &Recorded<Fact>, subscription: &stripe::Subscription) {
         let key = format!("{:012} {}", subscription.created_at.timestamp(), subscription.id);
         let mut place = self.stripe.remove(&key);
-        Latest::update_ranked(&mut place, told, subscription.clone(), stripe::Subscription::rank);
+        Latest::update_ranked(&mut place, recorded, subscription.clone(), stripe::Subscription::rank);
         self.stripe.extend(place.map(|place| (key, place)));
         while self.stripe.len() > STRIPE {
             self.stripe.pop_first();
@@ -160,11 +161,13 @@ impl Subscriptions {
 
     /// The subscription in force with the latest fact; otherwise the free one, which never ends.
     pub(super) fn current(&self, user: &str, created: Time) -> Subscription {
-        let told = self.told.iter().map(|told| (told.at, told.by.clone(), told.value.clone()));
+        let application =
+            self.application.iter().map(|latest| (latest.at, latest.by.clone(), latest.value.clone()));
         let stripe =
             self.stripe.values().map(|latest| (latest.at, latest.by.clone(), of_stripe(&latest.value)));
         let dues = self.dues.iter().map(|dues| (dues.at, EventId::from(dues.record.as_str()), of_dues(dues)));
-        let all = told.chain(stripe).chain(dues).filter(|(_, _, subscription)| subscription.is_in_force());
+        let all =
+            application.chain(stripe).chain(dues).filter(|(_, _, subscription)| subscription.is_in_force());
         let latest = all.max_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         latest.map_or_else(|| free(user, created), |(_, _, subscription)| subscription)
     }

@@ -32,7 +32,7 @@ const SESSION: TimeDelta = TimeDelta::hours(24);
 /// The aggregate and its fact; `None` for an unknown event type. Rejects events with raw tokens.
 pub(super) fn read(event: &AppEvent) -> Result<Option<(String, Fact)>, WireError> {
     if let Some(field) = raw_token(&event.body) {
-        return Err(wrong(&field, "is a token: only its hash may be told"));
+        return Err(wrong(&field, "is a token: only its hash is accepted"));
     }
     let profile = |fact: ProfileFact| Ok(Some((user_aggregate(&user(event)?), Fact::Profile(fact))));
     match event.kind.as_str() {
@@ -102,12 +102,12 @@ fn is_token(name: &str, field: &Json) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Whose {
+struct OfUser {
     user_id: String,
 }
 
 fn user(event: &AppEvent) -> Result<String, WireError> {
-    id("user_id", event.read::<Whose>()?.user_id)
+    id("user_id", event.read::<OfUser>()?.user_id)
 }
 
 fn created(event: &AppEvent) -> Result<Created, WireError> {

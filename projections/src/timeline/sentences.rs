@@ -1,16 +1,12 @@
 //! Sentences for what happened.
 
+use dues_events::attributes::{DATA_ACTOR, DATA_REASON};
 use dues_events::billing::attempts::{PaymentStatus, UnappliedMoney};
 use dues_events::billing::record::{History, Record, State, UpdatedEvent};
 use dues_events::entitlements::credits::Movement;
 use dues_events::entitlements::stripe::{Amount, CheckoutState, DisputeState, Fact};
 use dues_events::money::Currency;
 use dues_events::{GoTime, Money, MovementKind};
-
-/// History attribute: who acted.
-const DATA_ACTOR: &str = "data_actor";
-/// History attribute: why.
-const DATA_REASON: &str = "data_reason";
 
 /// For a change of nothing that members or operators see.
 const UPDATED: &str = "The record was updated.";
@@ -40,7 +36,7 @@ pub(super) fn of_change(row: &History, before: Option<&Record>, after: &Record) 
 /// An operator's decision, with its actor, about this unapplied money if it concerns any.
 fn decision(row: &History, about: Option<UnappliedMoney>) -> Option<String> {
     let actor = row.record.data.text(DATA_ACTOR)?;
-    let reason = row.record.data.text(DATA_REASON).unwrap_or(&row.source);
+    let reason = row.record.data.text(DATA_REASON)?;
     let about = about.map_or(String::new(), |money| {
         format!(" about {} of unapplied money", in_currency(money.amount, money.currency))
     });

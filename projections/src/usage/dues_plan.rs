@@ -91,7 +91,7 @@ struct KnownRecord {
 pub(super) struct Records(Vec<KnownRecord>);
 
 impl Records {
-    pub(super) fn tell(&mut self, at: Time, dues: &Dues) {
+    pub(super) fn update(&mut self, at: Time, dues: &Dues) {
         let paid = (dues.state == DuesPlanState::Paid).then_some(dues.version);
         match self.0.iter_mut().find(|known| known.dues.record == dues.record) {
             Some(known) => {
@@ -110,14 +110,14 @@ impl Records {
     /// The row. The newest record that is not open gives the status; the newest paid record, if there is
     /// one, gives plan and period.
     pub(super) fn row(&self, user: &str) -> Option<Item> {
-        let told = || self.0.iter().rev().filter(|known| known.dues.state != DuesPlanState::Open);
-        let newest = told().next()?;
-        let paid = told().find(|known| known.dues.state == DuesPlanState::Paid);
+        let closed = || self.0.iter().rev().filter(|known| known.dues.state != DuesPlanState::Open);
+        let newest = closed().next()?;
+        let paid = closed().find(|known| known.dues.state == DuesPlanState::Paid);
         let dues = &paid.unwrap_or(newest).dues;
         let mut item = row(user, &format!("dues-{user}"), &dues.plan, newest.status(paid.is_some()).as_str());
         set_period(&mut item, dues.period.start, dues.period.end);
         item.set_text(CREATED_AT, text(newest.dues.since));
-        item.set_text(UPDATED_AT, text(told().map(|known| known.at).max().unwrap_or(newest.at)));
+        item.set_text(UPDATED_AT, text(closed().map(|known| known.at).max().unwrap_or(newest.at)));
         Some(item)
     }
 }

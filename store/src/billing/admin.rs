@@ -15,12 +15,12 @@ use chrono::TimeDelta;
 use dues_events::billing::decide::decide;
 use dues_events::billing::event::Event;
 use dues_events::billing::idempotency::{IdempotencyToken, Lookup};
-use dues_events::billing::record::{APPLIED_OUTCOME, History, Record};
+use dues_events::billing::record::{History, Record};
 use dues_events::time::GoTime;
-use dues_events::{EventId, EventKind, Item, Time};
+use dues_events::{EventId, EventKind, Time};
 
 use crate::billing::Store;
-use crate::billing::commit::{CommitError, Committed, history_row, unchanged};
+use crate::billing::commit::{CommitError, Committed, unchanged};
 use crate::billing::user_records::UserRecords;
 use crate::engine::{Condition, Engine, Key, StoreError, Written};
 use crate::table::{BILLING_ACTIVITY, HISTORY};
@@ -36,28 +36,21 @@ impl<E: Engine> Store<E> {
     ) -> Result<Option<Record>, StoreError> {
         let at = self.clock.now();
         let id = EventId::from(format!("admin:{}:{}", original.subscription_id, original.version + 1));
-        let event = Event::internal(id, at, "dues admin-update", EventKind::Created);
         let mut record = updated;
         record.user_id = original.user_id.clone();
         record.subscription_id = original.subscription_id.clone();
-        record.version = original.version + 1;
         if record.billing_date != original.billing_date && record.original_due_date.is_none() {
             record.original_due_date = Some(original.scheduled_date().clone());
         }
-        record.data = Item::new();
-        record.data.set_text("data_admin", who);
         // Two administrators who change the same version make two different events.
         let content = record.to_item().to_json().to_string();
-        let token = IdempotencyToken::new(&event.id, &[&content, who]);
-        let row = History {
-            record,
-            event_id: Some(event.id.clone()),
-            source: event.source.to_string(),
-            previous_version: original.version,
-            outcome: APPLIED_OUTCOME.to_owned(),
-            token: Some(token),
-        };
-        self.replace_row(original, row, event.at).await
+        let token = IdempotencyToken::new(&id, &[&content, who]);
+        let kind = EventKind::Replaced(Box::new(record));
+        let event = Event { token, ..Event::internal(id, at, "dues admin-update", kind) }.by(Some(who));
+        let Ok(transition) = decide(original, &event) else { return Ok(None) };
+        let outcome = transition.outcome.to_text();
+        let row = History::of(transition.record, original.version, &event, outcome);
+        self.replace_row(original, row, &event).await
     }
 
     /// Moves a record to another due date. Does nothing if the record has changed since it was read.
@@ -73,8 +66,8 @@ impl<E: Engine> Store<E> {
         }
         let transition = decide(&current, event)?;
         debug_assert_eq!(transition.record.billing_date.at(), to);
-        let row = history_row(transition.record, current.version, event, APPLIED_OUTCOME.to_owned());
-        match self.replace_row(&current, *row, event.at).await? {
+        let row = History::of(transition.record, current.version, event, transition.outcome.to_text());
+        match self.replace_row(&current, row, event).await? {
             Some(record) => {
                 user.set(record);
                 Ok(Committed::Applied)
@@ -88,9 +81,9 @@ impl<E: Engine> Store<E> {
         &self,
         original: &Record,
         row: History,
-        at: Time,
+        event: &Event,
     ) -> Result<Option<Record>, StoreError> {
-        let row = self.put_history(row, at).await?;
+        let row = self.put_history(row, event, original).await?;
         let after = row.apply_to(Some(original));
         let primary = if after.billing_date == original.billing_date {
             after
@@ -119,11 +112,16 @@ impl<E: Engine> Store<E> {
         }
     }
 
-    /// Puts a history row under the first free key from `at` on.
-    async fn put_history(&self, mut row: History, mut at: Time) -> Result<History, StoreError> {
+    /// Puts a history row under the first free key from the event's time on.
+    async fn put_history(
+        &self,
+        mut row: History,
+        event: &Event,
+        before: &Record,
+    ) -> Result<History, StoreError> {
+        let mut at = event.at;
         loop {
-            row.record.last_run_date = Some(GoTime::nine_digits(at));
-            let item = row.to_item();
+            let item = row.link(at, event, before.chain);
             match self.engine.put(&HISTORY, item.clone(), Condition::NoItem).await? {
                 Written::Done => return Ok(row),
                 // A crash left this very row, before the record was changed.

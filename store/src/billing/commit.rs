@@ -26,6 +26,7 @@ use dues_events::billing::decide::{Followup, Outcome, Rejection, decide, followu
 use dues_events::billing::event::{Event, EventKind, Ignored};
 use dues_events::billing::idempotency::{Lookup, MAX_EVENTS, ParkedEvents};
 use dues_events::billing::record::{APPLIED_OUTCOME, History, Record, State};
+use dues_events::billing::replay::{StoredRow, roll_forward};
 use dues_events::ids::{SubscriptionId, UserId};
 use dues_events::time::GoTime;
 use dues_events::{Time, Value, attributes};
@@ -241,8 +242,8 @@ impl<E: Engine> Store<E> {
                 user.set(current);
                 return Ok(());
             }
-            let row = history_row(current.clone(), current.version, &noted, format!("parked: {rejection}"));
-            let row = self.write_history(row, &noted).await?;
+            let row = History::of(current.clone(), current.version, &noted, format!("parked: {rejection}"));
+            let row = self.write_history(Box::new(row), &noted, Some(&current)).await?;
             if let Some(row) = &row {
                 let after = row.apply_to(Some(&current));
                 if self.replace(&current, &after).await? == Written::Done {
@@ -315,16 +316,13 @@ impl<E: Engine> Store<E> {
                 Ok(transition) => transition,
                 Err(rejection) => return self.give_up(overtaken, rejection).await,
             };
-            let (committed, outcome) = match transition.outcome {
-                Outcome::Applied => (Committed::Applied, APPLIED_OUTCOME.to_owned()),
-                Outcome::Ignored(reason) => {
-                    (Committed::Ignored(reason), format!("ignored: {}", reason.as_str()))
-                }
+            let committed = match transition.outcome {
+                Outcome::Applied => Committed::Applied,
+                Outcome::Ignored(reason) => Committed::Ignored(reason),
             };
-            if let Some(row) = self
-                .write_history(history_row(transition.record, current.version, event, outcome), event)
-                .await?
-            {
+            let outcome = transition.outcome.to_text();
+            let row = Box::new(History::of(transition.record, current.version, event, outcome));
+            if let Some(row) = self.write_history(row, event, Some(&current)).await? {
                 let after = Box::new(row.apply_to(Some(&current)));
                 if self.replace(&current, &after).await? == Written::Done {
                     return Ok((after, committed));
@@ -353,8 +351,8 @@ impl<E: Engine> Store<E> {
         event: &Event,
     ) -> Result<(Record, Committed), CommitError> {
         for _ in 0..RACES {
-            let row = history_row(record.clone(), 0, event, APPLIED_OUTCOME.to_owned());
-            let Some(row) = self.write_history(row, event).await? else { continue };
+            let row = Box::new(History::of(record.clone(), 0, event, APPLIED_OUTCOME.to_owned()));
+            let Some(row) = self.write_history(row, event, None).await? else { continue };
             let after = row.apply_to(None);
             match self
                 .engine
@@ -381,19 +379,21 @@ impl<E: Engine> Store<E> {
         Err(StoreError::Contended(RACES).into())
     }
 
-    /// Puts a history row and returns the effective one: this row, or the one that an interrupted commit of
-    /// the same event left. `None` when the existing row found a later version than ours: the record has to
+    /// Puts a history row, decided on `before`, and returns the effective one: this row, or the one that an
+    /// interrupted commit of the same event left, if its decision is still the right one. `None` when the existing row found a later version than ours: the record has to
     /// be read again.
     async fn write_history(
         &self,
         mut row: Box<History>,
         event: &Event,
+        before: Option<&Record>,
     ) -> Result<Option<Box<History>>, CommitError> {
+        let head = before.and_then(|before| before.chain);
         let mut at = first_key(event, &row.record);
         let mut condition = Condition::NoItem;
         for _ in 0..RACES {
-            row.record.last_run_date = Some(GoTime::nine_digits(at));
-            let written = self.engine.put(&HISTORY, row.to_item(), condition).await;
+            let item = row.link(at, event, head);
+            let written = self.engine.put(&HISTORY, item, condition).await;
             let written = written.map_err(|e| e.during(&doing("history row", &row.record)))?;
             let Written::Refused(there) = written else { return Ok(Some(row)) };
             condition = Condition::NoItem;
@@ -413,24 +413,16 @@ impl<E: Engine> Store<E> {
                 // The writer of that row read a newer version than ours, and may have committed it.
                 Ordering::Greater => return Ok(None),
                 Ordering::Equal if there.record.billing_date.at() >= row.record.billing_date.at() => {
-                    return Ok(Some(there));
+                    let stored = StoredRow::from(*there);
+                    if roll_forward(before, &stored).is_ok() {
+                        return Ok(Some(Box::new(stored.row)));
+                    }
+                    // An older writer changed the record since, or somebody the row: decided again.
+                    condition = exactly(event, &stored.row);
                 }
                 // Not committed, or the record that was read would list the event. It never will be, because
                 // the record has moved on.
-                Ordering::Equal | Ordering::Less => {
-                    // Only over the exact row that was read: two handlers may be overwriting it.
-                    condition = Condition::All(vec![
-                        Condition::Equals(attributes::EVENT_ID, Value::text(event.id.as_str())),
-                        Condition::Equals(
-                            attributes::PREVIOUS_VERSION,
-                            Value::number(there.previous_version),
-                        ),
-                        Condition::Equals(
-                            attributes::BILLING_DATE,
-                            Value::text(there.record.billing_date.text()),
-                        ),
-                    ]);
-                }
+                Ordering::Equal | Ordering::Less => condition = exactly(event, &there),
             }
         }
         Err(StoreError::Contended(RACES).into())
@@ -532,22 +524,17 @@ fn has_next(user: &UserRecords, record: &Record, promised: &SubscriptionId) -> b
         || user.records.iter().any(|r| waits(r) && r.billing_date.at() > record.billing_date.at())
 }
 
-pub(crate) fn history_row(
-    mut record: Record,
-    previous_version: u64,
-    event: &Event,
-    outcome: String,
-) -> Box<History> {
-    record.version = previous_version + 1;
-    record.data = event.data.clone();
-    Box::new(History {
-        record,
-        event_id: Some(event.id.clone()),
-        source: event.source.to_string(),
-        previous_version,
-        outcome,
-        token: Some(event.token),
-    })
+/// Condition: the exact history row that was read. Two handlers may be overwriting it.
+fn exactly(event: &Event, there: &History) -> Condition {
+    Condition::All(vec![
+        Condition::Equals(attributes::EVENT_ID, Value::text(event.id.as_str())),
+        Condition::Equals(attributes::PREVIOUS_VERSION, Value::number(there.previous_version)),
+        Condition::Equals(attributes::BILLING_DATE, Value::text(there.record.billing_date.text())),
+        match there.chain {
+            Some(chain) => Condition::Equals(attributes::DATA_CHAIN, chain.to_value()),
+            None => Condition::Missing(attributes::DATA_CHAIN),
+        },
+    ])
 }
 
 /// Condition: the row is still the one that was read. Rows of older writers have no version; their last

@@ -7,8 +7,8 @@
 
 use dues_events::GoTime;
 use dues_events::attributes;
-use dues_events::billing::idempotency::IdempotencyToken;
 use dues_events::billing::record::{History, Record};
+use dues_events::billing::replay::{Fault, RowFault, StoredRow, replay, roll_forward};
 use dues_events::ids::UserId;
 
 use crate::billing::Store;
@@ -30,6 +30,8 @@ pub struct SweepReport {
     pub followups: u64,
     /// History rows of events that lost a race, now removed: they have not happened.
     pub removed: u64,
+    /// Histories with a row that is not what its event gives, left alone: `audit` names the rows.
+    pub faulty: u64,
 }
 
 impl SweepReport {
@@ -86,23 +88,31 @@ impl<E: Engine> Store<E> {
                     None => continue,
                 },
             };
-            let mut committed: Vec<IdempotencyToken> = Vec::new();
-            for row in rows {
-                let Some(token) = &row.token else { continue };
-                if current.applied.contains(token) {
-                    // Two handlers that completed the same event may each have written a row of it.
-                    if committed.contains(token) {
-                        self.take_back(row).await?;
-                        swept.removed += 1;
+            let stored: Vec<StoredRow> = rows.iter().cloned().map(StoredRow::from).collect();
+            let replay = replay(&stored, Some(&current));
+            // Where history itself is wrong, nothing is removed from it: `audit` names the rows.
+            if replay.faults.is_empty() {
+                for stored in replay.overtaken.iter().chain(&replay.duplicates) {
+                    self.take_back(&stored.row).await?;
+                    swept.removed += 1;
+                }
+            } else {
+                swept.faulty += 1;
+                warn_of(&current, &replay.faults);
+            }
+            for stored in &replay.ahead {
+                if !is_ahead(&stored.row, &current) {
+                    swept.removed += u64::from(self.remove_if_overtaken(&stored.row, &current).await?);
+                    continue;
+                }
+                let after = match roll_forward(Some(&current), stored) {
+                    Ok(after) => after,
+                    Err(fault) => {
+                        swept.faulty += 1;
+                        warn_of_row(&current, &fault);
+                        continue;
                     }
-                    committed.push(*token);
-                    continue;
-                }
-                if !is_ahead(row, &current) {
-                    swept.removed += u64::from(self.remove_if_overtaken(row, &current).await?);
-                    continue;
-                }
-                let after = row.apply_to(Some(&current));
+                };
                 if !self.roll_forward(&current, &after).await? {
                     // Another writer is active here and will finish it.
                     break;
@@ -138,8 +148,14 @@ impl<E: Engine> Store<E> {
                 self.remove_if_overtaken(row, &current).await?;
                 continue;
             }
-            let after = row.apply_to(Some(current));
-            let (current, after) = (current.clone(), after);
+            let current = current.clone();
+            let after = match roll_forward(Some(&current), &StoredRow::from(row.clone())) {
+                Ok(after) => after,
+                Err(fault) => {
+                    warn_of_row(&current, &fault);
+                    continue;
+                }
+            };
             if self.roll_forward(&current, &after).await? {
                 user.set(after);
             }
@@ -179,10 +195,26 @@ impl<E: Engine> Store<E> {
         let Some(first) = rows.iter().find(|row| row.previous_version == 0 && row.token.is_some()) else {
             return Ok(None);
         };
-        let record = first.apply_to(None);
+        let record = match roll_forward(None, &StoredRow::from(first.clone())) {
+            Ok(record) => record,
+            Err(fault) => {
+                warn_of_row(&first.record, &fault);
+                return Ok(None);
+            }
+        };
         let written = self.engine.put(&BILLING_ACTIVITY, record.to_item(), Condition::NoItem).await?;
         Ok((written == Written::Done).then_some(record))
     }
+}
+
+fn warn_of(record: &Record, faults: &[RowFault]) {
+    if let Some(first) = faults.first() {
+        warn_of_row(record, &first.fault);
+    }
+}
+
+fn warn_of_row(record: &Record, fault: &Fault) {
+    tracing::error!(subscription = %record.subscription_id, %fault, "history is wrong: run dues audit");
 }
 
 /// Whether a history row was decided on the record as it is, and only its commit is missing. A record without

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::table::{HISTORY, LOCKS};
 
-    fn told(codes: &[&str]) -> Result<Transacted, StoreError> {
+    fn cancelled(codes: &[&str]) -> Result<Transacted, StoreError> {
         let reasons: Vec<_> = codes
             .iter()
             .map(|code| CancellationReason::builder().code(*code).message("why").build())
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn the_first_reason_decides() {
         let refused = |place| Ok(Transacted::Refused { place, there: None });
-        assert_eq!(told(&["ConditionalCheckFailed", "TransactionConflict"]), refused(0));
-        assert_eq!(told(&["None", "ConditionalCheckFailed"]), refused(1));
+        assert_eq!(cancelled(&["ConditionalCheckFailed", "TransactionConflict"]), refused(0));
+        assert_eq!(cancelled(&["None", "ConditionalCheckFailed"]), refused(1));
         for (codes, transient, text) in [
             (
                 ["TransactionConflict", "ConditionalCheckFailed"],
@@ -154,7 +154,7 @@ mod tests {
             ),
             (["None", "None"], true, "unavailable: a transaction was cancelled without a reason"),
         ] {
-            let error = told(&codes).unwrap_err();
+            let error = cancelled(&codes).unwrap_err();
             assert_eq!((error.is_transient(), error.to_string().as_str()), (transient, text));
         }
     }

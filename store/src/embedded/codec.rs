@@ -8,7 +8,7 @@ use dues_events::item::Name;
 use dues_events::{Item, Value, attributes};
 
 /// Names encoded as one byte. The position is the code, and is on disk: append only.
-const NAMES: [&str; 44] = [
+const NAMES: [&str; 49] = [
     attributes::USER_ID,
     attributes::BILLING_DATE,
     attributes::SUBSCRIPTION_ID,
@@ -53,6 +53,11 @@ const NAMES: [&str; 44] = [
     "data_payment_id",
     "data_processor",
     "stream",
+    attributes::DATA_EVENT,
+    attributes::DATA_CHAIN,
+    attributes::CHAIN,
+    attributes::DATA_ACTOR,
+    attributes::ATTEMPT_LOG,
 ];
 
 /// Code that precedes a name written in full.

@@ -26,7 +26,7 @@ impl Embedded {
     #[must_use]
     pub fn waiting(&self) -> usize {
         let waiting = |jobs: &Sender<Job>| jobs.max_capacity() - jobs.capacity();
-        self.shared.jobs.as_ref().map_or(0, |doors| waiting(&doors.usual) + waiting(&doors.urgent))
+        self.shared.jobs.as_ref().map_or(0, |queues| waiting(&queues.usual) + waiting(&queues.urgent))
     }
 
     /// What a consumer of a stream has yet to read; counting stops at `most`.

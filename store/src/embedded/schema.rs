@@ -10,15 +10,19 @@ pub(crate) const APPLICATION: i64 = 0x6475_6573;
 /// The statements that create a new file's schema.
 pub(crate) fn create() -> String {
     let mut sql = String::from(
-        "CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
-         CREATE TABLE IF NOT EXISTS stream_records (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, partition_key TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
+        "CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl INTEGER NOT NULL, pk \
+            TEXT NOT NULL, sk TEXT NOT NULL, old BLOB, new BLOB);
+         CREATE TABLE IF NOT EXISTS stream_records (seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT \
+         NULL, partition_key TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
          CREATE INDEX IF NOT EXISTS stream_records_by_stream ON stream_records (stream, seq);
-         CREATE TABLE IF NOT EXISTS checkpoints (consumer TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (consumer, stream)) WITHOUT ROWID;\n",
+         CREATE TABLE IF NOT EXISTS checkpoints (consumer TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER \
+         NOT NULL, PRIMARY KEY (consumer, stream)) WITHOUT ROWID;\n",
     );
     for table in table::EMBEDDED {
         let columns: String = (0..table.indexes.len()).map(|n| format!(", p{n}, s{n}")).collect();
         sql += &format!(
-            "CREATE TABLE IF NOT EXISTS {0} (id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL{columns}, item BLOB NOT NULL);
+            "CREATE TABLE IF NOT EXISTS {0} (id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT \
+                NULL{columns}, item BLOB NOT NULL);
              CREATE UNIQUE INDEX IF NOT EXISTS {1} ON {0} (pk, sk);\n",
             quoted(table.name),
             quoted(&format!("{}/key", table.name)),
@@ -77,7 +81,8 @@ impl Statements {
         Self {
             find: format!("SELECT id, item FROM {name} WHERE pk = ? AND sk = ?"),
             insert: format!(
-                "INSERT INTO {name} (pk, sk{columns}, item) VALUES (?, ?{places}, ?) ON CONFLICT (pk, sk) DO NOTHING"
+                "INSERT INTO {name} (pk, sk{columns}, item) VALUES (?, ?{places}, ?) ON CONFLICT (pk, sk) DO \
+                    NOTHING"
             ),
             update: (0..1 << count).map(update).collect(),
             delete: format!("DELETE FROM {name} WHERE id = ?"),

@@ -50,10 +50,16 @@ impl Embedded {
     pub fn records(&self, stream: &str, after: u64, limit: usize) -> Result<Vec<StreamRecord>, StoreError> {
         self.read(|db| {
             let mut statement = db.prepare_cached(
-                "SELECT seq, partition_key, at, data FROM stream_records WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?",
+                "SELECT seq, partition_key, at, data FROM stream_records WHERE stream = ? AND seq > ? ORDER \
+                    BY seq LIMIT ?",
             )?;
             let rows = statement.query_map(params![stream, after, limit], |row| {
-                Ok(StreamRecord { seq: row.get(0)?, partition_key: row.get(1)?, at_millis: row.get(2)?, data: row.get(3)? })
+                Ok(StreamRecord {
+                    seq: row.get(0)?,
+                    partition_key: row.get(1)?,
+                    at_millis: row.get(2)?,
+                    data: row.get(3)?,
+                })
             })?;
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         })
@@ -62,8 +68,11 @@ impl Embedded {
     /// The newest records, oldest first.
     pub fn newest_records(&self, stream: &str, count: usize) -> Result<Vec<StreamRecord>, StoreError> {
         let before = self.read(|db| {
-            let sql = "SELECT min(seq) FROM (SELECT seq FROM stream_records WHERE stream = ? ORDER BY seq DESC LIMIT ?)";
-            Ok(db.prepare_cached(sql)?.query_row(params![stream, count], |row| row.get::<_, Option<u64>>(0))?)
+            let sql = "SELECT min(seq) FROM (SELECT seq FROM stream_records WHERE stream = ? ORDER BY seq \
+                DESC LIMIT ?)";
+            Ok(db
+                .prepare_cached(sql)?
+                .query_row(params![stream, count], |row| row.get::<_, Option<u64>>(0))?)
         })?;
         before.map_or(Ok(Vec::new()), |first| self.records(stream, first.saturating_sub(1), count))
     }

@@ -148,9 +148,14 @@ impl Embedded {
         let place = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
         self.read(|db| {
             let count = "SELECT count(*) FROM stream_records WHERE stream = ? AND seq > ? AND seq <= ?";
-            let count = db.prepare_cached(count)?.query_row(params![stream, place(after), place(through)], |row| row.get(0))?;
-            let first = "SELECT at FROM stream_records WHERE stream = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT 1";
-            let first = db.prepare_cached(first)?.query_row(params![stream, place(after), place(through)], |row| row.get(0));
+            let count = db
+                .prepare_cached(count)?
+                .query_row(params![stream, place(after), place(through)], |row| row.get(0))?;
+            let first = "SELECT at FROM stream_records WHERE stream = ? AND seq > ? AND seq <= ? ORDER BY \
+                seq LIMIT 1";
+            let first = db
+                .prepare_cached(first)?
+                .query_row(params![stream, place(after), place(through)], |row| row.get(0));
             Ok((count, first.optional()?))
         })
     }

@@ -66,8 +66,8 @@ pub(crate) fn job<T: Send + 'static>(
             Ok(value) => (Ok(()), Ok(value)),
             Err(Fault::Own(error)) => (Ok(()), Err(error)),
             Err(Fault::Database(error)) => {
-                let told = store_error(&error);
-                (Err(error), Err(told))
+                let reported = store_error(&error);
+                (Err(error), Err(reported))
             }
         };
         // The caller may be gone; the write is valid anyway.

@@ -18,7 +18,7 @@ use crate::table::LOCKS;
 /// Maximum number of possible row versions that a holder without answers tracks.
 const MOST_TRIED: usize = 32;
 /// A heartbeat without an answer is abandoned after this fraction (1/n) of the lease, and the next one sent.
-const PATIENCE: u32 = 4;
+const ANSWER_SHARE: u32 = 4;
 
 /// A lock that this process holds. If it is dropped without [`Lock::release`], as in a crash, others can
 /// take it once its lease has passed.
@@ -131,7 +131,7 @@ impl<E: Engine> Lock<E> {
     ///
     /// Both run in the task that polls this: work that blocks its thread also blocks the heartbeats.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        match select(pin!(work), pin!(self.beat_for_ever())).await {
+        match select(pin!(work), pin!(self.send_heartbeats())).await {
             Either::Left((done, _)) => done,
             Either::Right((never, _)) => match never {},
         }
@@ -161,7 +161,7 @@ impl<E: Engine> Lock<E> {
         self.locks.engine.update(&LOCKS, place(&self.key), released, any_of(ours)).await.map(drop)
     }
 
-    async fn beat_for_ever(&self) -> Infallible {
+    async fn send_heartbeats(&self) -> Infallible {
         let mut last = match &*self.held.state() {
             State::Ours { since, .. } => *since,
             State::Over => Duration::ZERO,
@@ -173,13 +173,13 @@ impl<E: Engine> Lock<E> {
                 return pending().await;
             }
             last = self.locks.clock.uptime();
-            let patience = wait_until(&self.locks.clock, last.saturating_add(self.locks.lease / PATIENCE));
+            let timeout = wait_until(&self.locks.clock, last.saturating_add(self.locks.lease / ANSWER_SHARE));
             // Without an answer in that time, the version stays among the possible ones.
-            let _ = select(pin!(self.beat(&ours, last)), pin!(patience)).await;
+            let _ = select(pin!(self.send_heartbeat(&ours, last)), pin!(timeout)).await;
         }
     }
 
-    async fn beat(&self, ours: &[String], begun: Duration) {
+    async fn send_heartbeat(&self, ours: &[String], begun: Duration) {
         let version = new_version();
         self.held.may_be(&version);
         let edits = vec![

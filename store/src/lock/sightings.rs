@@ -93,6 +93,6 @@ mod tests {
         assert!(note(1, 11 * S), "the others stay");
         assert!(!note(0, 11 * S), "the oldest was forgotten");
         note(MOST + 1, 30 * S);
-        assert!(seen.0.len() <= 2, "{} that nobody asks for", seen.0.len());
+        assert!(seen.0.len() <= 2, "{} that are not requested any more", seen.0.len());
     }
 }

@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn limits_hold_and_a_name_that_nobody_knows_fails_the_whole_batch() {
-        let driven = MAPPING.drive(shard(2), t(NOW), async |_| Ok(failed("nobody"))).await;
+    async fn limits_hold_and_an_unknown_id_fails_the_whole_batch() {
+        let driven = MAPPING.drive(shard(2), t(NOW), async |_| Ok(failed("no-such-record"))).await;
         assert_eq!(
             (driven.invocations.len(), driven.given_up),
             (3, vec![vec!["0".to_owned(), "1".to_owned()]])

@@ -117,7 +117,7 @@ fn made(service: &str, operation: &str, body: &Value) -> Vec<Made> {
             };
             one(format!("secretsmanager:{operation}"), secret.name())
         }
-        other => panic!("nobody knows {other}"),
+        other => panic!("unknown service {other}"),
     }
 }
 
@@ -224,17 +224,24 @@ impl Site {
 /// A batch of Kinesis records as Lambda delivers it.
 pub fn kinesis_batch(records: &[Value]) -> Value {
     let record = |(n, record): (usize, &Value)| {
-        json!({"eventID": format!("shardId-000000000000:{n}"), "eventSource": "aws:kinesis", "eventVersion": "1.0", "eventName": "aws:kinesis:record",
-            "eventSourceARN": "arn:aws:kinesis:eu-central-1:000000000000:stream/s", "awsRegion": "eu-central-1",
-            "kinesis": {"kinesisSchemaVersion": "1.0", "partitionKey": "u", "sequenceNumber": format!("4959{n:04}"),
-                "data": base64(record.to_string().as_bytes()), "approximateArrivalTimestamp": 1_772_323_200.5}})
+        json!({"eventID": format!("shardId-000000000000:{n}"), "eventSource": "aws:kinesis",
+            "eventVersion": "1.0", "eventName": "aws:kinesis:record",
+            "eventSourceARN": "arn:aws:kinesis:eu-central-1:000000000000:stream/s",
+            "awsRegion": "eu-central-1",
+            "kinesis": {"kinesisSchemaVersion": "1.0", "partitionKey": "u",
+                "sequenceNumber": format!("4959{n:04}"),
+                "data": base64(record.to_string().as_bytes()),
+                "approximateArrivalTimestamp": 1_772_323_200.5}})
     };
     json!({"Records": records.iter().enumerate().map(record).collect::<Vec<_>>()})
 }
 
 /// A batch of SQS messages as Lambda delivers it.
 pub fn sqs_batch(bodies: &[Value]) -> Value {
-    let message = |(n, body): (usize, &Value)| json!({"messageId": format!("m-{n}"), "body": body.to_string(), "attributes": {"SentTimestamp": "1772452800000"}});
+    let message = |(n, body): (usize, &Value)| {
+        json!({"messageId": format!("m-{n}"), "body": body.to_string(),
+        "attributes": {"SentTimestamp": "1772452800000"}})
+    };
     json!({"Records": bodies.iter().enumerate().map(message).collect::<Vec<_>>()})
 }
 

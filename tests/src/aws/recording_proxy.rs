@@ -290,7 +290,7 @@ pub async fn listen(
     bus: &str,
     types: &[&str],
 ) -> String {
-    let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
+    let url = sqs.create_queue().queue_name("messages").send().await.unwrap().queue_url.unwrap();
     let attributes = sqs
         .get_queue_attributes()
         .queue_url(&url)

@@ -23,7 +23,7 @@ pub const SIGNING_SECRET: &str = "whsec_deployed";
 /// The account of the stack. ministack assigns unsigned requests, such as Stripe's, to it.
 pub const ACCOUNT: &str = "000000000000";
 /// Timeout of [`eventually`]: a dozen processes share two cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A deployed stack.
 pub struct Stack {
@@ -67,11 +67,15 @@ impl Stack {
             .unwrap()
             .id
             .unwrap();
-        let mut parameters = json!({"GatewayUrl": payments.base(), "GatewaySecretArn": secret("gateway", "token-1").await,
-            "StripeSecretArn": secret("stripe", SIGNING_SECRET).await, "UserPoolId": pool, "Schedules": "DISABLED"});
+        let mut parameters = json!({"GatewayUrl": payments.base(),
+            "GatewaySecretArn": secret("gateway", "token-1").await,
+            "StripeSecretArn": secret("stripe", SIGNING_SECRET).await, "UserPoolId": pool,
+            "Schedules": "DISABLED"});
         parameters.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let asked = json!({"endpoint": endpoint, "key": account, "secret": "none", "stack": "dues", "artifact": artifact(),
-            "template": translated("s3://artifacts/bootstrap.zip").1, "parameters": parameters, "without": {"role": role, "action": action}});
+        let asked = json!({"endpoint": endpoint, "key": account, "secret": "none", "stack": "dues",
+            "artifact": artifact(),
+            "template": translated("s3://artifacts/bootstrap.zip").1, "parameters": parameters,
+            "without": {"role": role, "action": action}});
         let resources =
             tokio::task::spawn_blocking(move || deploy(&asked)).await.unwrap()["resources"].clone();
         let store = Store::new(Dynamo::new(client_at(endpoint, &account)), SystemClock::shared());
@@ -110,7 +114,7 @@ impl Stack {
     }
 
     /// Puts an event on the bus.
-    pub async fn tell(&self, kind: &str, detail: &Value) {
+    pub async fn publish(&self, kind: &str, detail: &Value) {
         let entry = aws_sdk_eventbridge::types::PutEventsRequestEntry::builder();
         let entry = entry
             .event_bus_name(self.named("Bus"))
@@ -168,7 +172,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl
         if let Some(seen) = look().await {
             return seen;
         }
-        assert!(started.elapsed() < PATIENCE, "{what} did not come about");
+        assert!(started.elapsed() < TIMEOUT, "{what} did not appear");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -210,7 +214,8 @@ pub async fn streams(endpoint: &str, account: &str, operation: &str, body: &Valu
 /// ministack reads the account from the credential and does not verify the signature.
 fn credential(account: &str, service: &str) -> String {
     format!(
-        "AWS4-HMAC-SHA256 Credential={account}/20260101/eu-central-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+        "AWS4-HMAC-SHA256 Credential={account}/20260101/eu-central-1/{service}/aws4_request, \
+            SignedHeaders=host, Signature=0"
     )
 }
 
@@ -230,7 +235,8 @@ async fn http(
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: \
+            {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();

@@ -51,14 +51,14 @@ pub enum Fault {
 impl Fault {
     /// Every fault, with delays relative to the client's timeout.
     #[must_use]
-    pub fn all(patience: Duration) -> Vec<Self> {
+    pub fn all(timeout: Duration) -> Vec<Self> {
         let mut all = vec![
             Self::None,
             Self::Hang,
             Self::HangAfter,
-            Self::Late(patience * 2),
-            Self::Slow(patience / 10),
-            Self::Slow(patience * 2),
+            Self::Late(timeout * 2),
+            Self::Slow(timeout / 10),
+            Self::Slow(timeout * 2),
             Self::DropBefore,
             Self::DropAfter,
             Self::Garbage,
@@ -307,10 +307,12 @@ fn debit_answer(policy: Policy, number: usize) -> Value {
     match policy {
         Policy::Accept => json!({"status": "accepted", "confirmation_id": format!("c-{number}")}),
         Policy::Collect => {
-            json!({"status": "collected", "confirmation_id": format!("c-{number}"), "account_mask": "6789", "payment_type": "ACH"})
+            json!({"status": "collected", "confirmation_id": format!("c-{number}"), "account_mask": "6789",
+                "payment_type": "ACH"})
         }
         Policy::Refuse => {
-            json!({"status": "refused", "return_code": "R01", "message": "Insufficient funds", "confirmation_id": null})
+            json!({"status": "refused", "return_code": "R01", "message": "Insufficient funds",
+                "confirmation_id": null})
         }
     }
 }

@@ -75,7 +75,7 @@ fn message(response: &Response) -> &str {
 }
 
 /// Status, outcome and state of a response with a record.
-fn told(response: &Response) -> (u16, &str, &str) {
+fn summary(response: &Response) -> (u16, &str, &str) {
     let text = |field: &str| response.body[field].as_str().unwrap_or_else(|| panic!("{response:?}"));
     (response.status, text("outcome"), text("billing_status"))
 }
@@ -84,25 +84,26 @@ fn told(response: &Response) -> (u16, &str, &str) {
 async fn a_payment_is_collected_at_once_or_under_way() {
     let at_once = office("u-1", "0400").await;
     let response = at_once.ask("pay", "").await;
-    assert_eq!(told(&response), (200, "collected", "COMPLETED"));
+    assert_eq!(summary(&response), (200, "collected", "COMPLETED"));
     assert_eq!(response.body["subscription_id"], json!(at_once.record.subscription_id.as_str()));
     assert_eq!(response.body.get("applied"), None, "that is for the program");
     assert_eq!(error(&at_once.ask("pay", "{}").await), (409, "already_paid"));
 
     let later = office("u-1", "6789").await;
     let response = later.ask("pay", "{\"new_account\": false}").await;
-    assert_eq!(told(&response), (202, "sent", "ACHSENT"));
+    assert_eq!(summary(&response), (202, "sent", "ACHSENT"));
     assert_eq!(response.body.get("in_doubt"), None);
-    assert_eq!(told(&later.ask("pay", "").await), (202, "in_flight", "ACHSENT"), "once is enough");
+    assert_eq!(summary(&later.ask("pay", "").await), (202, "in_flight", "ACHSENT"), "once is enough");
     assert_eq!(error(&later.ask("waive", "").await), (409, "in_flight"));
     assert_eq!(error(&later.ask("pause", r#"{"pause_duration_months": 1}"#).await), (409, "in_flight"));
 }
 
 #[tokio::test]
 async fn what_costs_nothing_is_paid() {
-    let terms = json!({"tier":"Basic","version":"v2","term":"MONTHLY","amount":"0.00","billing_date":"2026-01-31T00:00:00Z","provider":"cognito"});
+    let terms = json!({"tier": "Basic", "version": "v2", "term": "MONTHLY", "amount": "0.00",
+        "billing_date": "2026-01-31T00:00:00Z", "provider": "cognito"});
     assert_eq!(
-        told(&office_with("u-1", "6789", terms).await.ask("pay", "").await),
+        summary(&office_with("u-1", "6789", terms).await.ask("pay", "").await),
         (200, "free", "COMPLETED")
     );
 }
@@ -116,7 +117,7 @@ async fn ids_are_percent_decoded() {
         (404, "not_found")
     );
     let response = office.send("POST", &format!("/auth0%7ca%20b/subscriptions/{id}/pay"), " \n ").await;
-    assert_eq!(told(&response), (200, "collected", "COMPLETED"));
+    assert_eq!(summary(&response), (200, "collected", "COMPLETED"));
     assert_eq!(response.body["user_id"], json!("auth0|a b"));
 }
 
@@ -143,17 +144,17 @@ impl Gateway for Silent {
 }
 
 #[tokio::test]
-async fn a_debit_whose_answer_is_not_known_is_accepted_and_says_so() {
+async fn a_debit_with_an_unknown_answer_is_accepted_as_in_doubt() {
     let office = office("u-1", "6789").await;
     let api = Api::new(Collector::new(store(office.engine.clone()), Silent));
     let path = office.path("pay");
     for reason in ["no answer within 10 s", "still no answer"] {
         let response = api.handle(Request { method: "POST", path: &path, query: "", body: b"" }).await;
-        assert_eq!(told(&response), (202, "in_doubt", "ACHSENT"));
+        assert_eq!(summary(&response), (202, "in_doubt", "ACHSENT"));
         assert_eq!(response.body["in_doubt"], json!(reason));
     }
     assert_eq!(
-        told(&office.ask("pay", "").await),
+        summary(&office.ask("pay", "").await),
         (202, "sent", "ACHSENT"),
         "found out by a gateway that speaks"
     );
@@ -182,7 +183,7 @@ async fn a_refusal_and_what_follows_from_it() {
 #[tokio::test]
 async fn records_are_waived_cancelled_paused_and_resumed() {
     let waived = office("u-1", "6789").await;
-    assert_eq!(told(&waived.ask("waive", "").await), (200, "waived", "WAIVED"));
+    assert_eq!(summary(&waived.ask("waive", "").await), (200, "waived", "WAIVED"));
     for verb in ["waive", "resume", "pay"] {
         assert_eq!(waived.ask(verb, "").await.status, 409, "{verb}");
     }
@@ -192,11 +193,11 @@ async fn records_are_waived_cancelled_paused_and_resumed() {
     let paused = office("u-1", "6789").await;
     assert_eq!(error(&paused.ask("resume", "").await), (409, "not_paused"));
     let response = paused.ask("pause", r#"{"pause_duration_months": 12}"#).await;
-    assert_eq!(told(&response), (200, "paused", "PAUSED"));
+    assert_eq!(summary(&response), (200, "paused", "PAUSED"));
     assert_eq!(response.body["pause_duration_months"], json!(12));
     assert_eq!(error(&paused.ask("pay", "").await), (409, "on_pause"));
     // Its due date has passed: the period of the pause is not billed, and the next record follows.
-    assert_eq!(told(&paused.ask("resume", "{}").await), (200, "resumed", "PAUSED_SKIPPED"));
+    assert_eq!(summary(&paused.ask("resume", "{}").await), (200, "resumed", "PAUSED_SKIPPED"));
     assert_eq!(paused.ask("cancel", r#"{"now": true}"#).await.status, 200);
     assert_eq!(error(&paused.ask("pay", "").await), (409, "final"));
 
@@ -208,7 +209,7 @@ async fn records_are_waived_cancelled_paused_and_resumed() {
         (200, Some("cancel_pending")),
         "{response:?}"
     );
-    assert_eq!(told(&later.ask("cancel", r#"{"now": true}"#).await), (200, "cancelled", "CANCELLED"));
+    assert_eq!(summary(&later.ask("cancel", r#"{"now": true}"#).await), (200, "cancelled", "CANCELLED"));
 }
 
 #[tokio::test]
@@ -270,6 +271,36 @@ async fn what_is_wrong_with_a_body_is_named() {
 }
 
 #[tokio::test]
+async fn a_slash_in_a_user_id_is_percent_encoded_or_spans_segments() {
+    let office = office("auth0/u-1", "6789").await;
+    let id = &office.record.subscription_id;
+    for path in [format!("/auth0%2Fu-1/subscriptions/{id}"), format!("/auth0/u-1/subscriptions/{id}")] {
+        let response = office.send("GET", &path, "").await;
+        assert_eq!((response.status, &response.body["user_id"]), (200, &json!("auth0/u-1")), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_no_row_can_have_is_named_in_the_error() {
+    let office = office("u-1", "6789").await;
+    let (most, long) = ("a".repeat(256), "a".repeat(257));
+    let none = office.send("GET", &format!("/{most}/explain"), "").await;
+    assert_eq!(error(&none), (404, "not_found"), "256 bytes fit into a key: {none:?}");
+    for (path, expected) in [
+        (format!("/{long}/explain"), "user_id: has 257 bytes, must have 1 to 256"),
+        // Two bytes of UTF-8 each, written with three characters a byte.
+        (format!("/{}/explain", "%C3%A4".repeat(129)), "user_id: has 258 bytes, must have 1 to 256"),
+        (format!("/u-1/subscriptions/{long}"), "subscription_id: has 257 bytes, must have 1 to 256"),
+        ("/%FF/explain".to_owned(), "Invalid UTF-8 in `user_id`"),
+        ("/u-1/subscriptions/a%C3/history".to_owned(), "Invalid UTF-8 in `subscription_id`"),
+    ] {
+        let response = office.send("GET", &path, "").await;
+        assert_eq!(error(&response), (404, "no_such_path"), "{path}");
+        assert_eq!(message(&response), expected, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_users_and_records_are_not_found() {
     let office = office("u-1", "6789").await;
     let id = &office.record.subscription_id;
@@ -281,21 +312,21 @@ async fn unknown_paths_users_and_records_are_not_found() {
     for verb in ["pay", "waive", "cancel", "resume", "refund"] {
         for path in [
             format!("/u-1/subscriptions/none/{verb}"),
-            format!("/nobody/subscriptions/{id}/{verb}"),
+            format!("/no-such-user/subscriptions/{id}/{verb}"),
             format!("/u-2/subscriptions/{id}/{verb}"),
         ] {
             let response = office.send("POST", &path, "").await;
             assert_eq!(error(&response), (404, "not_found"), "{path}");
             assert!(
                 !message(&response).contains("another"),
-                "nobody learns that it is somebody else's: {response:?}"
+                "the response does not reveal the owner: {response:?}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn other_methods_are_told_the_right_one() {
+async fn other_methods_get_the_allowed_ones() {
     let office = office("u-1", "6789").await;
     for method in ["GET", "PUT", "DELETE", "post"] {
         let response = office.send(method, &office.path("pay"), "").await;
@@ -308,11 +339,11 @@ async fn other_methods_are_told_the_right_one() {
 }
 
 #[tokio::test]
-async fn a_user_whom_somebody_else_works_on_is_left_alone() {
+async fn a_locked_user_is_left_alone() {
     let office = office("u-1", "0400").await;
     let other = Locks::new(office.engine.clone(), clock());
     let Acquired::Held(lock) = other.acquire(&UserId::from("u-1")).await.unwrap() else {
-        panic!("nobody else is here")
+        panic!("the lock is free")
     };
     assert_eq!(error(&office.ask("pay", "").await), (409, "locked"));
     lock.release().await;
@@ -320,7 +351,7 @@ async fn a_user_whom_somebody_else_works_on_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_is_told_apart_from_one_that_cannot() {
+async fn a_store_that_is_unavailable_and_one_that_fails_are_different_errors() {
     let office = office("u-1", "6789").await;
     let engine = Faulty::after(office.engine.clone(), 0);
     let api = Api::new(Collector::new(store(engine.clone()), Sandbox::new(store(engine), Odds::NONE)));
@@ -344,7 +375,8 @@ async fn through_api_gateway(office: &Office, event: Value) -> HttpApiResponse {
 
 /// An event as API Gateway sends it, with the fields that the handler ignores.
 fn event(stage: &str, method: &str, path: &str, body: Value, base64: bool) -> Value {
-    json!({"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "", "headers": {"content-type": "application/json"},
+    json!({"version": "2.0", "routeKey": "$default", "rawPath": path, "rawQueryString": "",
+        "headers": {"content-type": "application/json"},
         "requestContext": {"accountId": "000000000000", "apiId": "a", "stage": stage, "requestId": "r",
             "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"}},
         "body": body, "isBase64Encoded": base64})

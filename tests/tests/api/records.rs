@@ -14,8 +14,8 @@ use crate::{error, message};
 on_engines! {
     the_subscriptions_of_a_user_come_with_the_membership_status,
     one_subscription_is_for_its_user_only,
-    the_history_of_a_subscription_tells_every_change_in_order,
-    a_story_is_told_as_of_any_time,
+    the_history_of_a_subscription_has_every_change_in_order,
+    a_timeline_is_available_as_of_any_time,
 }
 
 async fn ask<E: Engine>(engine: &E, path: &str, query: &str) -> Response {
@@ -47,9 +47,9 @@ fn texts<'a>(rows: &'a Value, field: &str) -> Vec<&'a str> {
 }
 
 async fn the_subscriptions_of_a_user_come_with_the_membership_status<E: Engine>(engine: E) {
-    let nobody = ask(&engine, "/u-1/subscriptions", "").await;
+    let none = ask(&engine, "/u-1/subscriptions", "").await;
     assert_eq!(
-        (nobody.status, &nobody.body),
+        (none.status, &none.body),
         (200, &json!({"user_id": "u-1", "status": "INACTIVE", "subscriptions": []}))
     );
     let id = joined(&engine, "u-1").await;
@@ -58,7 +58,7 @@ async fn the_subscriptions_of_a_user_come_with_the_membership_status<E: Engine>(
         (&member["status"], texts(&member["subscriptions"], "subscription_id")),
         (&json!("SCHEDULED"), vec![id.as_str()])
     );
-    assert_eq!(member["subscriptions"][0].get("applied"), None, "that is for the program");
+    assert_eq!(member["subscriptions"][0].get("applied"), None, "it is internal");
     paused(&engine, "u-1").await;
     assert_eq!(ask(&engine, "/u-1/subscriptions", "").await.body["status"], "PAUSED");
 }
@@ -77,23 +77,23 @@ async fn one_subscription_is_for_its_user_only<E: Engine>(engine: E) {
             assert_eq!(error(&refused), (404, "not_found"), "{path}");
             assert!(
                 !message(&refused).contains("another"),
-                "nobody learns that it is somebody else's: {refused:?}"
+                "the response does not reveal the owner: {refused:?}"
             );
         }
     }
 }
 
-async fn the_history_of_a_subscription_tells_every_change_in_order<E: Engine>(engine: E) {
+async fn the_history_of_a_subscription_has_every_change_in_order<E: Engine>(engine: E) {
     let id = joined(&engine, "u-1").await;
     paused(&engine, "u-1").await;
-    let told = ask(&engine, &format!("/u-1/subscriptions/{id}/history"), "").await.body;
-    assert_eq!((&told["user_id"], &told["subscription_id"]), (&json!("u-1"), &json!(id)));
-    assert_eq!(texts(&told["rows"], "billing_status"), ["SCHEDULED", "PAUSED"]);
-    assert_eq!(texts(&told["rows"], "event_id"), ["m-u-1", "p-u-1"]);
-    assert_eq!(told["rows"][0].get("stamp"), None, "that is for the program");
+    let history = ask(&engine, &format!("/u-1/subscriptions/{id}/history"), "").await.body;
+    assert_eq!((&history["user_id"], &history["subscription_id"]), (&json!("u-1"), &json!(id)));
+    assert_eq!(texts(&history["rows"], "billing_status"), ["SCHEDULED", "PAUSED"]);
+    assert_eq!(texts(&history["rows"], "event_id"), ["m-u-1", "p-u-1"]);
+    assert_eq!(history["rows"][0].get("stamp"), None, "it is internal");
 }
 
-async fn a_story_is_told_as_of_any_time<E: Engine>(engine: E) {
+async fn a_timeline_is_available_as_of_any_time<E: Engine>(engine: E) {
     joined(&engine, "u-1").await;
     paused(&engine, "u-1").await;
     let now = ask(&engine, "/u-1/explain", "").await.body;
@@ -112,5 +112,5 @@ async fn a_story_is_told_as_of_any_time<E: Engine>(engine: E) {
         assert_eq!(error(&refused), (422, "invalid_field"), "{at}");
         assert!(message(&refused).starts_with("at: "), "{refused:?}");
     }
-    assert_eq!(error(&ask(&engine, "/nobody/explain", "").await), (404, "not_found"));
+    assert_eq!(error(&ask(&engine, "/no-such-user/explain", "").await), (404, "not_found"));
 }

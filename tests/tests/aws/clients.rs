@@ -148,7 +148,7 @@ async fn road(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Road
 
 impl Road {
     /// The details of the events received so far, sorted as text.
-    async fn heard(&self) -> Vec<Value> {
+    async fn received(&self) -> Vec<Value> {
         let mut details: Vec<Value> =
             drain(&self.sqs, &self.url).await.into_iter().map(|event| event["detail"].clone()).collect();
         details.sort_by_key(ToString::to_string);
@@ -188,7 +188,7 @@ async fn messages_arrive_with_source_type_time_and_detail() {
 
     let many = messages(23);
     assert_eq!(road.bus.publish(&many).await, vec![Ok(()); 23]);
-    assert_eq!(road.heard().await, details(&many));
+    assert_eq!(road.received().await, details(&many));
     let mut sizes = road.meddler.sizes();
     sizes.sort_unstable();
     assert_eq!(sizes, [1, 3, 10, 10]);
@@ -206,7 +206,7 @@ async fn no_request_is_larger_than_256_kilobytes_and_what_can_never_fit_is_not_s
         "{too_large}"
     );
     assert_eq!(road.meddler.sizes(), [2, 2]);
-    assert_eq!(road.heard().await, details(&large[..4]));
+    assert_eq!(road.received().await, details(&large[..4]));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn only_the_messages_that_failed_are_sent_again() {
     .await;
     let all = messages(8);
     assert_eq!(road.bus.publish(&all).await, vec![Ok(()); 8]);
-    assert_eq!(road.heard().await, details(&all), "each once");
+    assert_eq!(road.received().await, details(&all), "each once");
     assert_eq!((road.meddler.sizes(), road.clock.sleeps_ms()), (vec![8, 8, 3, 1], vec![100, 200, 400]));
     assert_eq!(road.meddler.asked()[3].entries[0]["Detail"], json!(all[1].detail.to_string()));
 }
@@ -240,7 +240,7 @@ async fn each_message_that_is_given_up_has_its_own_error() {
     let malformed = Err(PublishError::Rejected("MalformedDetail: dropped".to_owned()));
     assert_eq!(answers, [Ok(()), malformed.clone(), Ok(()), malformed, Ok(())]);
     assert_eq!(road.meddler.sizes(), [5, 2], "what is wrong stays wrong");
-    assert_eq!(road.heard().await.len(), 3);
+    assert_eq!(road.received().await.len(), 3);
 
     let silent = self::road(|_| Mischief::Refuse(500, "InternalException")).await;
     let answers = silent.bus.publish(&all).await;

@@ -28,12 +28,12 @@ use std::sync::Mutex;
 async fn records_become_rows_debits_profile_groups_and_messages() {
     let ministack = alone("deployed", &[]);
     let stack = Stack::deploy(&ministack.endpoint()).await;
-    let heard = listen(&stack).await;
+    let messages = subscribe(&stack).await;
     dues_are_paid(&stack).await;
-    others_are_told(&stack, &heard).await;
-    stripe_knocks(&stack).await;
-    applications_tell(&stack).await;
-    signals_and_schedules(&stack, &heard).await;
+    changes_are_published(&stack, &messages).await;
+    stripe_delivers(&stack).await;
+    applications_publish(&stack).await;
+    signals_and_schedules(&stack, &messages).await;
 }
 
 /// The same, with every call checked against the function's role.
@@ -41,12 +41,12 @@ async fn records_become_rows_debits_profile_groups_and_messages() {
 async fn with_iam_enforced_every_function_may_do_its_work() {
     let ministack = alone("with-iam", &[("AUTH", "true")]);
     let stack = Stack::deploy(&ministack.endpoint()).await;
-    let heard = listen(&stack).await;
+    let messages = subscribe(&stack).await;
     dues_are_paid(&stack).await;
-    others_are_told(&stack, &heard).await;
-    stripe_knocks(&stack).await;
-    applications_tell(&stack).await;
-    signals_and_schedules(&stack, &heard).await;
+    changes_are_published(&stack, &messages).await;
+    stripe_delivers(&stack).await;
+    applications_publish(&stack).await;
+    signals_and_schedules(&stack, &messages).await;
     // An unauthenticated request is refused.
     let (status, _) = stack.ask("GET", "/ada/access", &[], "").await;
     assert_eq!(status, 403, "the API asks for authorisation");
@@ -74,11 +74,12 @@ async fn without_read_models_there_are_none_of_their_tables() {
     let wanted = ALL.into_iter().filter(|table| model_condition(table).is_none()).map(|table| table.name);
     assert_eq!(made, wanted.collect());
     dues_are_paid(&stack).await;
-    let event = json!({"event_id": "app-1", "type": "figureforge.user.saved", "occurred_at": text(SystemClock.now()), "user_id": "ada", "email": "a@b"});
+    let event = json!({"event_id": "app-1", "type": "figureforge.user.saved",
+        "occurred_at": text(SystemClock.now()), "user_id": "ada", "email": "a@b"});
     assert_eq!(
         stack.invoke("AppEventsFunction", &kinesis_batch(&[event])).await,
         json!({"batchItemFailures": []}),
-        "nobody reads it"
+        "it has no reader"
     );
 }
 
@@ -99,8 +100,10 @@ async fn tables_that_exist_are_taken_over_with_the_rows_that_go_has_written() {
     engine.put(&BILLING_ACTIVITY, read_item(&row, "row").unwrap(), Condition::NoItem).await.unwrap();
     let described = client.describe_table().table_name("legacy-billing").send().await.unwrap();
     let stream = described.table().unwrap().latest_stream_arn().unwrap();
-    let parameters = json!({"BillingActivityExists": "true", "BillingActivityName": "legacy-billing", "BillingActivityStreamArn": stream,
-        "BillingActivityHistoryExists": "true", "BillingActivityHistoryName": "legacy-history", "LocksExists": "true", "LocksName": "legacy-locks"});
+    let parameters = json!({"BillingActivityExists": "true", "BillingActivityName": "legacy-billing",
+        "BillingActivityStreamArn": stream,
+        "BillingActivityHistoryExists": "true", "BillingActivityHistoryName": "legacy-history",
+        "LocksExists": "true", "LocksName": "legacy-locks"});
     let stack = Stack::deploy_with(&ministack.endpoint(), parameters, ("", "")).await;
     let ours = client.list_tables().send().await.unwrap();
     assert!(
@@ -213,12 +216,12 @@ async fn dues_are_paid(stack: &Stack) {
     assert_eq!(
         history.iter().filter(|row| row.record.status() == Status::Completed).count(),
         1,
-        "told twice, taken once"
+        "delivered twice, applied once"
     );
 }
 
 /// A signed webhook through the API, the inbox and the worker.
-async fn stripe_knocks(stack: &Stack) {
+async fn stripe_delivers(stack: &Stack) {
     let now = SystemClock.now();
     let (_, event) = subscription("evt_1", "created", &text(now), "ada", "SAGE", "active", &text(now));
     let body = event.to_string();
@@ -235,10 +238,10 @@ async fn stripe_knocks(stack: &Stack) {
 
 /// An income signal on the bus, then the job and the notifier as their schedules invoke them, and the
 /// messages that they publish.
-async fn signals_and_schedules(stack: &Stack, heard: &Heard) {
+async fn signals_and_schedules(stack: &Stack, messages: &Messages) {
     let now = SystemClock.now();
     let banks_are_open = is_banking_day(now.date_naive());
-    stack.tell("income-detected", &json!({"user_id": 7})).await;
+    stack.publish("income-detected", &json!({"user_id": 7})).await;
     parked(stack, "income-detected").await;
 
     let due = joins(stack, "ben", now - TimeDelta::days(1)).await;
@@ -252,7 +255,13 @@ async fn signals_and_schedules(stack: &Stack, heard: &Heard) {
             payment("p-2", "RETURNED", &sent, sent.state.transaction_id().unwrap().as_str(), &text(now));
         stack.put("site-payments", "ben", &returned).await;
         stack.record("ben", |record| record.status() == Status::Error).await;
-        stack.tell("account-balance", &json!({"event_id": "b-1", "user_id": "ben", "available": "500.00", "observed_at": text(now)})).await;
+        stack
+            .publish(
+                "account-balance",
+                &json!({"event_id": "b-1", "user_id": "ben", "available": "500.00",
+            "observed_at": text(now)}),
+            )
+            .await;
         let again = stack
             .record("ben", |record| record.status() == Status::AchSent && record.in_doubt().is_none())
             .await;
@@ -263,51 +272,56 @@ async fn signals_and_schedules(stack: &Stack, heard: &Heard) {
     let notified = stack.invoke("NotifierSchedulerFunction", &json!({})).await;
     if notice_window_end(&Rules::default(), now).is_some_and(|until| until > now + TimeDelta::days(2)) {
         assert_eq!(notified["failed"], 0, "{notified}");
-        heard.hears(stack, "SubscriptionDueSoon", |detail| detail["user_id"] == "cem").await;
+        messages.wait_for(stack, "SubscriptionDueSoon", |detail| detail["user_id"] == "cem").await;
     }
 }
 
 /// The settlement's changes are on the stream `subscriptions`, in order, and on the bus.
-async fn others_are_told(stack: &Stack, heard: &Heard) {
+async fn changes_are_published(stack: &Stack, messages: &Messages) {
     let kinesis = stack.aws.kinesis(&stack.account);
     let look = async || {
-        let told = read_stream(&kinesis, "subscriptions").await.into_iter().filter(|(key, _)| key == "ada");
-        let told: Vec<Value> = told.map(|(_, data)| serde_json::from_slice(&data).unwrap()).collect();
-        told.iter().any(|update| update["subscription"]["billing_status"] == "COMPLETED").then_some(told)
+        let updates =
+            read_stream(&kinesis, "subscriptions").await.into_iter().filter(|(key, _)| key == "ada");
+        let updates: Vec<Value> = updates.map(|(_, data)| serde_json::from_slice(&data).unwrap()).collect();
+        updates
+            .iter()
+            .any(|update| update["subscription"]["billing_status"] == "COMPLETED")
+            .then_some(updates)
     };
-    let told = eventually("the settlement on the stream", look).await;
+    let updates = eventually("the settlement on the stream", look).await;
     assert_eq!(
-        (&told[0]["subscription"]["billing_status"], &told[0]["user_id"]),
+        (&updates[0]["subscription"]["billing_status"], &updates[0]["user_id"]),
         (&json!("SCHEDULED"), &json!("ada")),
-        "{told:?}"
+        "{updates:?}"
     );
-    heard
-        .hears(stack, "SubscriptionStatusChanged", |detail| {
+    messages
+        .wait_for(stack, "SubscriptionStatusChanged", |detail| {
             detail["user_id"] == "ada" && detail["new_status"] == "COMPLETED"
         })
         .await;
-    heard
-        .hears(stack, "TierChanged", |detail| {
+    messages
+        .wait_for(stack, "TierChanged", |detail| {
             detail["user_id"] == "ada" && detail["new_tier"] == "JOURNEYMAN"
         })
         .await;
 }
 
 /// The messages received from the bus so far, and the queue that receives the rest.
-struct Heard {
+struct Messages {
     queue: String,
-    told: Mutex<Vec<Value>>,
+    received: Mutex<Vec<Value>>,
 }
 
-impl Heard {
+impl Messages {
     /// Waits for a message.
-    async fn hears(&self, stack: &Stack, kind: &str, wanted: impl Fn(&Value) -> bool) {
+    async fn wait_for(&self, stack: &Stack, kind: &str, wanted: impl Fn(&Value) -> bool) {
         let sqs = stack.aws.sqs(&stack.account);
         let look = async || {
             let more = drain(&sqs, &self.queue).await;
-            let mut told = self.told.lock().unwrap();
-            told.extend(more);
-            told.iter()
+            let mut received = self.received.lock().unwrap();
+            received.extend(more);
+            received
+                .iter()
                 .any(|event| {
                     event["source"] == "dues" && event["detail-type"] == kind && wanted(&event["detail"])
                 })
@@ -319,9 +333,11 @@ impl Heard {
 
 /// An application's event becomes a row, and its tags become rows through the change stream; an object in S3
 /// becomes a job; an action is logged.
-async fn applications_tell(stack: &Stack) {
-    let saved = json!({"event_id": "app-1", "type": "figureforge.image.saved", "occurred_at": text(SystemClock.now()), "image_id": "i-1",
-        "user_id": "ada", "url": "https://cdn.example.com/i-1.jpg", "tags": ["pose:standing", "style:ink"], "public": true});
+async fn applications_publish(stack: &Stack) {
+    let saved = json!({"event_id": "app-1", "type": "figureforge.image.saved",
+        "occurred_at": text(SystemClock.now()), "image_id": "i-1",
+        "user_id": "ada", "url": "https://cdn.example.com/i-1.jpg", "tags": ["pose:standing", "style:ink"],
+        "public": true});
     stack.put("app-events", "ada", &saved).await;
     stack.put("app-events", "ada", &json!("poison")).await;
     let engine = &stack.store.engine;
@@ -333,8 +349,10 @@ async fn applications_tell(stack: &Stack) {
     }
     parked(stack, "app-events").await;
 
-    let object = json!({"id": "d-1", "source": "aws.s3", "detail-type": "Object Created", "time": text(SystemClock.now()),
-        "detail": {"bucket": {"name": "documents"}, "object": {"key": "users/ada/documents/uploads/a.pdf", "sequencer": "01"}}});
+    let object = json!({"id": "d-1", "source": "aws.s3", "detail-type": "Object Created",
+        "time": text(SystemClock.now()),
+        "detail": {"bucket": {"name": "documents"}, "object": {"key": "users/ada/documents/uploads/a.pdf",
+            "sequencer": "01"}}});
     assert_eq!(stack.invoke("S3EventsFunction", &object).await, json!({"acted": "applied"}));
     let key = Key { partition: "USER#ada".to_owned(), sort: Some("JOB#a.pdf".to_owned()) };
     let per_environment = engine.clone().with_names([(SERENYA.id, "serenya-prod".to_owned())].into());
@@ -348,11 +366,12 @@ async fn applications_tell(stack: &Stack) {
 }
 
 /// Subscribes a queue to all messages of the bus.
-async fn listen(stack: &Stack) -> Heard {
+async fn subscribe(stack: &Stack) -> Messages {
     let (sqs, events) = (stack.aws.sqs(&stack.account), stack.aws.eventbridge(&stack.account));
-    let url = sqs.create_queue().queue_name("heard").send().await.unwrap().queue_url.unwrap();
-    let arn = format!("arn:aws:sqs:eu-central-1:{}:heard", stack.account);
-    let policy = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"},
+    let url = sqs.create_queue().queue_name("messages").send().await.unwrap().queue_url.unwrap();
+    let arn = format!("arn:aws:sqs:eu-central-1:{}:messages", stack.account);
+    let policy = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
         "Action": "sqs:SendMessage", "Resource": arn}]});
     let attribute = aws_sdk_sqs::types::QueueAttributeName::Policy;
     sqs.set_queue_attributes()
@@ -364,20 +383,20 @@ async fn listen(stack: &Stack) -> Heard {
     let pattern = json!({"source": ["dues"]}).to_string();
     events
         .put_rule()
-        .name("heard")
+        .name("messages")
         .event_bus_name(stack.named("Bus"))
         .event_pattern(pattern)
         .send()
         .await
         .unwrap();
-    let target = aws_sdk_eventbridge::types::Target::builder().id("heard").arn(arn).build().unwrap();
+    let target = aws_sdk_eventbridge::types::Target::builder().id("messages").arn(arn).build().unwrap();
     events
         .put_targets()
-        .rule("heard")
+        .rule("messages")
         .event_bus_name(stack.named("Bus"))
         .targets(target)
         .send()
         .await
         .unwrap();
-    Heard { queue: url, told: Mutex::default() }
+    Messages { queue: url, received: Mutex::default() }
 }

@@ -55,10 +55,14 @@ async fn on_kinesis(stream: &str, sent: &[(String, Value)]) -> Vec<Shard> {
     let read = |record: &aws_sdk_kinesis::types::Record| {
         let (sequence, key) =
             (record.sequence_number().to_owned(), record.partition_key().unwrap().to_owned());
-        let kinesis = json!({"sequenceNumber": sequence, "partitionKey": key, "data": base64(record.data().as_ref()), "kinesisSchemaVersion": "1.0",
+        let kinesis = json!({"sequenceNumber": sequence, "partitionKey": key,
+            "data": base64(record.data().as_ref()), "kinesisSchemaVersion": "1.0",
             "approximateArrivalTimestamp": t(NOW).timestamp()});
-        let record = json!({"eventID": format!("shardId-000000000000:{sequence}"), "eventSource": "aws:kinesis", "eventName": "aws:kinesis:record",
-            "eventVersion": "1.0", "eventSourceARN": format!("arn:aws:kinesis:eu-central-1:000000000000:stream/{stream}"), "awsRegion": "eu-central-1",
+        let record = json!({"eventID": format!("shardId-000000000000:{sequence}"),
+            "eventSource": "aws:kinesis", "eventName": "aws:kinesis:record",
+            "eventVersion": "1.0",
+            "eventSourceARN": format!("arn:aws:kinesis:eu-central-1:000000000000:stream/{stream}"),
+            "awsRegion": "eu-central-1",
             "kinesis": kinesis});
         Shard { sequence, key, arrived: t(NOW), record }
     };
@@ -132,7 +136,7 @@ async fn one_users_trouble_is_delivered_again_until_it_is_over_and_nothing_happe
 }
 
 #[tokio::test]
-async fn poison_is_parked_and_stalls_nobody() {
+async fn poison_is_parked_and_stalls_no_other_user() {
     let site = site().await;
     let users = users(3);
     let mut sent = script(&members(&site, &users).await);
@@ -175,7 +179,9 @@ async fn a_user_whom_another_worker_has_is_left_to_it() {
     let site = site().await;
     members(&site, &users(2)).await;
     let locks = Locks::new(site.engine.clone(), SystemClock::shared());
-    let Acquired::Held(lock) = locks.acquire(&"u-0".into()).await.unwrap() else { panic!("nobody has it") };
+    let Acquired::Held(lock) = locks.acquire(&"u-0".into()).await.unwrap() else {
+        panic!("the lock is free")
+    };
     let handle = site.start(Function::CollectionsWorker);
     let task = |user: &str| json!({"user_id": user, "process": "INITIAL"});
     let batch = sqs_batch(&[task("u-0"), task("u-1"), json!("poison")]);
@@ -222,7 +228,7 @@ async fn changes(account: &str, table: &str) -> Vec<Shard> {
 }
 
 #[tokio::test]
-async fn changes_of_ministacks_tables_lead_to_the_tier_however_often_they_are_told() {
+async fn changes_of_ministacks_tables_lead_to_the_tier_however_often_they_are_delivered() {
     let account = new_account();
     let engine = Dynamo::new(client_at(endpoint(), &account));
     for table in dues_store::table::ALL {
@@ -260,7 +266,7 @@ async fn changes_of_ministacks_tables_lead_to_the_tier_however_often_they_are_to
         assert_eq!(
             (profile.tier.as_str(), store.ledger(&"u".into()).await.unwrap().len()),
             ("JOURNEYMAN", 1),
-            "told {time} times"
+            "delivered {time} times"
         );
     }
 }

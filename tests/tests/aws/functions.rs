@@ -50,9 +50,12 @@ fn batch(bodies: &[String]) -> SqsEvent {
         .iter()
         .enumerate()
         .map(|(n, body)| {
-            json!({"messageId": format!("m-{n}"), "receiptHandle": "r", "body": body, "md5OfBody": "", "eventSource": "aws:sqs", "awsRegion": "eu-central-1",
-                "eventSourceARN": "arn:aws:sqs:eu-central-1:000000000000:collections", "messageAttributes": {},
-                "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1772452800000", "SenderId": "s", "ApproximateFirstReceiveTimestamp": "1"}})
+            json!({"messageId": format!("m-{n}"), "receiptHandle": "r", "body": body, "md5OfBody": "",
+                "eventSource": "aws:sqs", "awsRegion": "eu-central-1",
+                "eventSourceARN": "arn:aws:sqs:eu-central-1:000000000000:collections",
+                "messageAttributes": {},
+                "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1772452800000",
+                    "SenderId": "s", "ApproximateFirstReceiveTimestamp": "1"}})
         })
         .collect();
     serde_json::from_value(json!({"Records": records})).unwrap()
@@ -179,7 +182,7 @@ async fn a_user_whom_another_worker_has_is_done() {
     members(&engine, &["u"]).await;
     let locks = Locks::new(engine.clone(), open(&engine).clock);
     let Acquired::Held(lock) = locks.acquire(&UserId::from("u")).await.unwrap() else {
-        panic!("nobody else is here")
+        panic!("the lock is free")
     };
     assert_eq!(
         failed(&collections_worker(&collector(&engine), batch(&[task("u")])).await),
@@ -225,7 +228,8 @@ async fn lists_are_worked_off_and_only_those_that_failed_come_again() {
 
 /// An event as EventBridge delivers it.
 fn event(detail_type: &str, detail: Value) -> EventBridgeEvent {
-    serde_json::from_value(json!({"version": "0", "id": "e-1", "detail-type": detail_type, "source": "signals", "account": "000000000000",
+    serde_json::from_value(json!({"version": "0", "id": "e-1", "detail-type": detail_type,
+        "source": "signals", "account": "000000000000",
         "time": "2026-03-02T11:59:00Z", "region": "eu-central-1", "resources": [], "detail": detail}))
     .unwrap()
 }
@@ -267,9 +271,9 @@ async fn a_signal_that_cannot_be_read_is_parked_and_one_that_fails_is_an_error()
     let (engine, _folder) = embedded();
     let bare: EventBridgeEvent = serde_json::from_value(json!({})).unwrap();
     assert_eq!(webhook_worker(&collector(&engine), bare).await.unwrap().acted, "parked");
-    let nobody =
+    let unknown =
         event("account-balance", json!({"event_id": "b-1", "available": "1", "observed_at": MONDAY}));
-    assert_eq!(webhook_balance_worker(&collector(&engine), nobody).await.unwrap().acted, "parked");
+    assert_eq!(webhook_balance_worker(&collector(&engine), unknown).await.unwrap().acted, "parked");
     let reasons: Vec<_> =
         parked(&engine).await.into_iter().map(|(stream, _, reason)| (stream, reason)).collect();
     let expected =

@@ -5,9 +5,9 @@
 mod asking;
 mod collecting;
 mod entitling;
+mod publishing;
 mod settling;
 mod sweeping;
-mod telling;
 
 use dues_events::billing::attempts::Resolution;
 use dues_events::billing::event::{AttemptName, Event, EventKind};
@@ -105,8 +105,10 @@ fn elsewhere(record: &Record) -> String {
 fn set(database: &Dynoxide, record: &Record, name: &str, value: &str) {
     let key =
         json!({"user_id": {"S": record.user_id.as_str()}, "billing_date": {"S": record.billing_date.text()}});
-    let body = json!({"TableName": BILLING_ACTIVITY.name, "Key": key, "UpdateExpression": "SET #n = :v ADD version :one",
-        "ExpressionAttributeNames": {"#n": name}, "ExpressionAttributeValues": {":v": {"S": value}, ":one": {"N": "1"}}});
+    let body = json!({"TableName": BILLING_ACTIVITY.name, "Key": key,
+        "UpdateExpression": "SET #n = :v ADD version :one",
+        "ExpressionAttributeNames": {"#n": name}, "ExpressionAttributeValues": {":v": {"S": value},
+            ":one": {"N": "1"}}});
     database.request("UpdateItem", &body).unwrap();
 }
 

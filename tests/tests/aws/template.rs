@@ -46,7 +46,8 @@ fn what_is_made_from_rust_is_up_to_date() {
     let differs = template.lines().zip(renewed.lines()).find(|(is, should)| is != should);
     assert!(
         template == renewed,
-        "DUES_BLESS=1 cargo nextest run -p dues-tests --test aws template updates it; the first difference: {differs:?}"
+        "DUES_BLESS=1 cargo nextest run -p dues-tests --test aws template updates it; the first difference: \
+            {differs:?}"
     );
 }
 
@@ -192,7 +193,10 @@ fn everything_that_can_go_wrong_has_its_alarm() {
     assert_eq!(watched("AWS/SQS", "ApproximateNumberOfMessagesVisible"), 3);
     for metric in ["parked", "unapplied_money", "returned", "unauthorised", "administrative"] {
         assert_eq!(watched("AWS::StackName", metric), 1, "{metric}");
-        assert!(dues_lambda::log::METRICS.iter().any(|(known, _)| *known == metric), "nobody tells {metric}");
+        assert!(
+            dues_lambda::log::METRICS.iter().any(|(known, _)| *known == metric),
+            "no function logs {metric}"
+        );
     }
     let readme = std::fs::read_to_string(path().with_file_name("README.md")).unwrap();
     for (name, alarm) in resources("AWS::CloudWatch::Alarm") {
@@ -205,11 +209,11 @@ fn everything_that_can_go_wrong_has_its_alarm() {
 }
 
 #[test]
-fn the_dashboard_is_json_and_shows_only_what_is_told() {
+fn the_dashboard_is_json_and_shows_only_logged_metrics() {
     let body = of("Dashboard")["DashboardBody"]["Fn::Sub"].as_str().unwrap();
     let body: Value = serde_json::from_str(body).unwrap();
     let widgets = body["widgets"].as_array().unwrap();
-    let told = |name: &str| dues_lambda::log::METRICS.iter().any(|(known, _)| *known == name);
+    let is_logged = |name: &str| dues_lambda::log::METRICS.iter().any(|(known, _)| *known == name);
     let mut shown = 0;
     for widget in widgets {
         for metric in
@@ -219,7 +223,7 @@ fn the_dashboard_is_json_and_shows_only_what_is_told() {
             if let Some(name) =
                 metric[1].as_str().filter(|_| metric[0] == "." || metric[0] == "${AWS::StackName}")
             {
-                assert!(told(name), "nobody tells {name}");
+                assert!(is_logged(name), "no function logs {name}");
                 shown += 1;
             }
         }

@@ -67,7 +67,8 @@ async fn fire<E: Engine, G: Gateway>(
             webhook_balance_worker(collector, &message(signal)).await.map(drop)
         }
         Trigger::Manual => {
-            command(collector, user, id, Command::Pay { new_account: false }).await.map(drop).map_err(said)
+            let pay = Command::Pay { new_account: false };
+            command(collector, user, id, pay, "ops").await.map(drop).map_err(said)
         }
         Trigger::Batch => {
             batch_worker(collector, &message(json!({"subscription_ids": [id]}))).await.map(drop)

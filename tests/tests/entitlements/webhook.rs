@@ -18,7 +18,7 @@ use dues_tests::clock::TestClock;
 use dues_tests::engines::embedded;
 
 use dues_tests::fixtures::webhook::{StreamInbox, event, fixtures, received, sign, signature};
-use dues_tests::log_capture::Heard;
+use dues_tests::log_capture::LogCapture;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -207,7 +207,7 @@ async fn while_a_secret_is_replaced_both_are_good() {
 async fn without_a_secret_nothing_is_believed() {
     let body = event("evt_1", OURS, "u-1");
     for secrets in ["", " \n , "] {
-        let (door, heard) = (door(secrets), Heard::start());
+        let (door, heard) = (door(secrets), LogCapture::start());
         for signed_with in ["", " ", SECRET] {
             assert_eq!(
                 refusal(&door.post(Some(&sign(signed_with, NOW, &body)), &body).await),
@@ -247,7 +247,7 @@ async fn a_body_may_have_256_kilobytes_and_no_more() {
 
 #[tokio::test]
 async fn types_that_are_not_ours_are_answered_counted_and_not_written() {
-    let (door, heard) = (door(SECRET), Heard::start());
+    let (door, heard) = (door(SECRET), LogCapture::start());
     for kind in [
         "customer.created",
         "invoice.created",
@@ -342,7 +342,7 @@ async fn an_event_that_cannot_be_stored_gets_503_and_is_taken_when_it_comes_agai
 
 #[tokio::test]
 async fn the_log_has_ids_and_neither_bodies_nor_signatures_nor_secrets() {
-    let (door, heard) = (door(SECRET), Heard::start());
+    let (door, heard) = (door(SECRET), LogCapture::start());
     let body = json!({"id": "evt_1", "type": OURS, "note": "4111111111111111", "data": {"object": {"metadata": {"user_id": "u-1"}}}});
     let body = body.to_string().into_bytes();
     let good = sign(SECRET, NOW, &body);

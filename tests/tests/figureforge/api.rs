@@ -134,7 +134,7 @@ async fn every_entity_is_made_read_deleted_and_restored<E: Engine>(engine: E) {
     let start = "2026-01-01T00:00:00Z";
     client
         .forge
-        .tell(&[dues_tests::fixtures::stripe::subscription(
+        .deliver(&[dues_tests::fixtures::stripe::subscription(
             "evt_1", "created", start, "u-1", "SAGE", "active", start,
         )])
         .await;
@@ -155,7 +155,7 @@ async fn lists_are_paged_with_a_cursor<E: Engine>(engine: E) {
     let mut client = Client::new(engine);
     let images: Vec<Sent> =
         (0..7).map(|n| image(&format!("e-{n}"), n, &format!("i-{n}"), Some("u-1"), &["t"])).collect();
-    client.forge.tell(&images).await;
+    client.forge.deliver(&images).await;
     for (path, newest_first) in [("users/u-1/images", true), ("tags/t", false)] {
         let (mut listed, mut query) = (Vec::new(), "limit=3".to_owned());
         loop {
@@ -216,7 +216,8 @@ async fn a_report_is_filed_and_judged<E: Engine>(engine: E) {
     .into_iter()
     .enumerate()
     {
-        let body = json!({"event_id": format!("r-{n}"), "reason": "spam", "occurred_at": format!("2026-03-01T00:00:0{n}Z")});
+        let body = json!({"event_id": format!("r-{n}"), "reason": "spam",
+            "occurred_at": format!("2026-03-01T00:00:0{n}Z")});
         let report = client.done(method, &format!("images/i-1/reports/r-1{verb}"), body).await;
         assert_eq!(report["status"], status);
         assert_eq!(client.get("reports", &format!("status={status}")).await["items"][0], report);
@@ -332,7 +333,10 @@ fn signer() -> Signer {
 
 async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
     let mut client = Client::new(engine);
-    client.forge.tell(&[image("e-1", 1, "i-1", Some("u-1"), &[]), image("e-2", 1, "i-2", None, &[])]).await;
+    client
+        .forge
+        .deliver(&[image("e-1", 1, "i-1", Some("u-1"), &[]), image("e-2", 1, "i-2", None, &[])])
+        .await;
     assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (404, "no_signer"));
     let signing = |ttl: Option<u32>| {
         let settings = Settings::default();
@@ -361,7 +365,7 @@ async fn signed_url_ttl_default_ten_minutes<E: Engine>(engine: E) {
     assert_eq!(client.get("images/i-2/url", "").await["key"], "public/teaser/i-2.jpg");
     client.api.read_models = signing(Some(60));
     assert!(client.get("images/i-1/url", "").await["url"].as_str().unwrap().contains("X-Amz-Expires=60&"));
-    client.forge.tell(&[event("e-3", 2, "image.deleted", json!({"image_id": "i-1"}))]).await;
+    client.forge.deliver(&[event("e-3", 2, "image.deleted", json!({"image_id": "i-1"}))]).await;
     assert_eq!(code(&client.send("GET", "images/i-1/url", "", Value::Null).await), (404, "not_found"));
 }
 

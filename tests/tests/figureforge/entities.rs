@@ -17,13 +17,13 @@ dues_tests::on_engines! {
     plan_by_plan_id_and_meta,
     all_items_include_created_at_and_deleted_at_for_soft_delete,
     an_image_that_is_deleted_for_good_is_gone_and_stays_gone,
-    dues_show_tells_what_figureforge_knows_of_a_user,
+    dues_show_has_what_figureforge_knows_of_a_user,
 }
 
 async fn user_by_user_id_and_profile<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge
-        .tell(&[event(
+        .deliver(&[event(
             "e-1",
             5,
             "user.saved",
@@ -31,8 +31,10 @@ async fn user_by_user_id_and_profile<E: Engine>(engine: E) {
         )])
         .await;
     let row = queries::user(&forge.store, "u-1").await.unwrap().unwrap();
-    let expected = json!({"pk": "USER#u-1", "sk": "PROFILE", "user_id": "u-1", "email": "Ada@Example.com", "display_name": "Ada",
-        "email_pk": "EMAIL#ada@example.com", "email_sk": "USER#u-1", "created_at": MIDNIGHT + 5, "deleted_at": null});
+    let expected = json!({"pk": "USER#u-1", "sk": "PROFILE", "user_id": "u-1", "email": "Ada@Example.com",
+        "display_name": "Ada",
+        "email_pk": "EMAIL#ada@example.com", "email_sk": "USER#u-1", "created_at": MIDNIGHT + 5,
+        "deleted_at": null});
     assert_eq!(row.to_json(), expected);
     assert_eq!(queries::user(&forge.store, "u-2").await.unwrap(), None);
 }
@@ -40,7 +42,7 @@ async fn user_by_user_id_and_profile<E: Engine>(engine: E) {
 async fn subscription_by_user_id_and_stripe_sub_id<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let at = "2026-01-01T00:00:00Z";
-    forge.tell(&[subscription("evt_1", "created", at, "u-1", "SAGE", "active", at)]).await;
+    forge.deliver(&[subscription("evt_1", "created", at, "u-1", "SAGE", "active", at)]).await;
     let row = queries::subscription(&forge.store, "u-1", "sub_u-1").await.unwrap().unwrap();
     assert_eq!(
         (row.text("status"), row.text("plan_id"), row.text("plan")),
@@ -50,7 +52,7 @@ async fn subscription_by_user_id_and_stripe_sub_id<E: Engine>(engine: E) {
         queries::subscriptions_of(&forge.store, "u-1", queries::PageRequest::default()).await.unwrap();
     assert_eq!(texts(&listed, "stripe_sub_id"), ["sub_u-1"]);
     forge
-        .tell(&[subscription("evt_2", "deleted", "2026-01-20T00:00:00Z", "u-1", "SAGE", "canceled", at)])
+        .deliver(&[subscription("evt_2", "deleted", "2026-01-20T00:00:00Z", "u-1", "SAGE", "canceled", at)])
         .await;
     let row = queries::subscription(&forge.store, "u-1", "sub_u-1").await.unwrap().unwrap().to_json();
     assert_eq!((&row["status"], &row["deleted_at"]), (&json!("canceled"), &json!(1_768_867_200)));
@@ -58,9 +60,12 @@ async fn subscription_by_user_id_and_stripe_sub_id<E: Engine>(engine: E) {
 
 async fn generation_job_by_user_id_and_job_id<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let job = |fields: Value| json!({"job_id": "j-1", "user_id": "u-1", "image_id": fields["image_id"], "prompt_json": {"prompt": "a knight"}});
+    let job = |fields: Value| {
+        json!({"job_id": "j-1", "user_id": "u-1", "image_id": fields["image_id"],
+        "prompt_json": {"prompt": "a knight"}})
+    };
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 1, "job.queued", job(json!({}))),
             event("e-2", 2, "job.started", job(json!({}))),
         ])
@@ -70,7 +75,7 @@ async fn generation_job_by_user_id_and_job_id<E: Engine>(engine: E) {
         (&row["status"], &row["image_id"], &row["started_at"]),
         (&json!("running"), &Value::Null, &json!(MIDNIGHT + 2))
     );
-    forge.tell(&[event("e-3", 3, "job.succeeded", job(json!({"image_id": "i-1"})))]).await;
+    forge.deliver(&[event("e-3", 3, "job.succeeded", job(json!({"image_id": "i-1"})))]).await;
     let row = queries::job(&forge.store, "u-1", "j-1").await.unwrap().unwrap().to_json();
     assert_eq!(
         (&row["status"], &row["image_id"], &row["ended_at"]),
@@ -88,7 +93,7 @@ async fn generation_job_by_user_id_and_job_id<E: Engine>(engine: E) {
 async fn image_by_image_id_and_meta<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge
-        .tell(&[
+        .deliver(&[
             image("e-1", 1, "i-1", None, &["a"]),
             event("e-2", 2, "image.favorited", json!({"image_id": "i-1", "favorited_count": 3})),
         ])
@@ -103,12 +108,15 @@ async fn image_by_image_id_and_meta<E: Engine>(engine: E) {
 
 async fn image_item_example<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let mut example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg", "tags": ["pose:standing", "style:comic"],
-        "prompt_json": {"prompt": "a", "negative_prompt": "b", "tags": ["c"]}, "provider": "fal.ai", "provider_model_id": "fal/sdxl-foo", "cost_cents": 12,
-        "favorited_count": 0, "public": true, "private_gallery_ids": [], "flag_status": "clean", "created_at": 1_710_000_000});
+    let mut example = json!({"user_id": "u-1", "url": "https://cdn/img.jpg",
+        "tags": ["pose:standing", "style:comic"],
+        "prompt_json": {"prompt": "a", "negative_prompt": "b", "tags": ["c"]}, "provider": "fal.ai",
+        "provider_model_id": "fal/sdxl-foo", "cost_cents": 12,
+        "favorited_count": 0, "public": true, "private_gallery_ids": [], "flag_status": "clean",
+        "created_at": 1_710_000_000});
     let mut fields = example.clone();
     fields["image_id"] = "i-1".into();
-    forge.tell(&[event("e-1", 1, "image.saved", fields)]).await;
+    forge.deliver(&[event("e-1", 1, "image.saved", fields)]).await;
     let row = queries::image(&forge.store, "i-1").await.unwrap().unwrap().to_json();
     for (name, value) in [("pk", json!("IMG#i-1")), ("sk", json!("META")), ("deleted_at", Value::Null)] {
         example[name] = value;
@@ -121,7 +129,7 @@ async fn image_item_example<E: Engine>(engine: E) {
 async fn tag_index_by_tag_value_and_image_id<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge
-        .tell(&[image("e-1", 1, "i-1", None, &["a", "b"]), image("e-2", 2, "i-2", Some("u-1"), &["b"])])
+        .deliver(&[image("e-1", 1, "i-1", None, &["a", "b"]), image("e-2", 2, "i-2", Some("u-1"), &["b"])])
         .await;
     for (tag, images) in [("a", vec!["IMG#i-1"]), ("b", vec!["IMG#i-1", "IMG#i-2"]), ("c", vec![])] {
         assert_eq!(
@@ -137,8 +145,9 @@ async fn tag_index_by_tag_value_and_image_id<E: Engine>(engine: E) {
 
 async fn tag_index_item<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let image = json!({"image_id": "i-1", "url": "x", "tags": ["pose:standing"], "public": true, "created_at": 1_710_000_000});
-    forge.tell(&[event("e-1", 1, "image.saved", image)]).await;
+    let image = json!({"image_id": "i-1", "url": "x", "tags": ["pose:standing"], "public": true,
+        "created_at": 1_710_000_000});
+    forge.deliver(&[event("e-1", 1, "image.saved", image)]).await;
     let rows = queries::images_by_tag(&forge.store, "pose:standing", queries::PageRequest::default())
         .await
         .unwrap()
@@ -153,14 +162,16 @@ async fn report_by_image_id_and_report_id<E: Engine>(engine: E) {
     let report =
         |id: &str| json!({"image_id": "i-1", "report_id": id, "reporter_id": "u-2", "reason": "spam"});
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 1, "report.filed", report("r-1")),
             event("e-2", 2, "report.filed", report("r-2")),
         ])
         .await;
     let row = queries::report(&forge.store, "i-1", "r-1").await.unwrap().unwrap();
-    let expected = json!({"pk": "IMG#i-1", "sk": "REPORT#r-1", "image_id": "i-1", "report_id": "r-1", "reporter_id": "u-2", "reason": "spam",
-        "status": "filed", "report_status_pk": "REPORTSTATUS#filed", "created_at": MIDNIGHT + 1, "deleted_at": null});
+    let expected = json!({"pk": "IMG#i-1", "sk": "REPORT#r-1", "image_id": "i-1", "report_id": "r-1",
+        "reporter_id": "u-2", "reason": "spam",
+        "status": "filed", "report_status_pk": "REPORTSTATUS#filed", "created_at": MIDNIGHT + 1,
+        "deleted_at": null});
     assert_eq!(row.to_json(), expected);
     assert_eq!(
         texts(
@@ -180,7 +191,7 @@ async fn feature_flag_by_global_and_flag_name<E: Engine>(engine: E) {
         .zip(1..)
         .map(|((id, name, on), second)| event(id, second, "flag.set", flag(name, *on)))
         .collect();
-    forge.tell(&events).await;
+    forge.deliver(&events).await;
     let row = queries::flag(&forge.store, "video").await.unwrap().unwrap().to_json();
     assert_eq!(
         (&row["pk"], &row["sk"], &row["enabled"]),
@@ -190,7 +201,7 @@ async fn feature_flag_by_global_and_flag_name<E: Engine>(engine: E) {
         texts(&queries::flags(&forge.store, queries::PageRequest::default()).await.unwrap(), "flag_name"),
         ["teaser", "video"]
     );
-    forge.tell(&[event("e-4", 4, "flag.deleted", flag("video", true))]).await;
+    forge.deliver(&[event("e-4", 4, "flag.deleted", flag("video", true))]).await;
     assert_eq!(
         texts(&queries::flags(&forge.store, queries::PageRequest::default()).await.unwrap(), "flag_name"),
         ["teaser"]
@@ -199,8 +210,9 @@ async fn feature_flag_by_global_and_flag_name<E: Engine>(engine: E) {
 
 async fn plan_by_plan_id_and_meta<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let plan = json!({"plan_id": "SAGE", "name": "Sage", "price_cents": 4900, "interval": "month", "stripe_price_id": "price_1", "active": true});
-    forge.tell(&[event("e-1", 1, "plan.saved", plan)]).await;
+    let plan = json!({"plan_id": "SAGE", "name": "Sage", "price_cents": 4900, "interval": "month",
+        "stripe_price_id": "price_1", "active": true});
+    forge.deliver(&[event("e-1", 1, "plan.saved", plan)]).await;
     let row = queries::plan(&forge.store, "SAGE").await.unwrap().unwrap().to_json();
     assert_eq!(
         (&row["pk"], &row["sk"], &row["price_cents"], &row["active"]),
@@ -210,14 +222,16 @@ async fn plan_by_plan_id_and_meta<E: Engine>(engine: E) {
 
 async fn all_items_include_created_at_and_deleted_at_for_soft_delete<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    let ids = json!({"user_id": "u-1", "job_id": "j-1", "image_id": "i-1", "report_id": "r-1", "flag_name": "f-1", "plan_id": "p-1",
-        "email": "a@b", "url": "x", "reason": "spam", "enabled": true, "name": "P", "active": true, "public": true, "tags": ["t"]});
+    let ids = json!({"user_id": "u-1", "job_id": "j-1", "image_id": "i-1", "report_id": "r-1",
+        "flag_name": "f-1", "plan_id": "p-1",
+        "email": "a@b", "url": "x", "reason": "spam", "enabled": true, "name": "P", "active": true,
+        "public": true, "tags": ["t"]});
     let all = ["user.saved", "job.queued", "image.saved", "report.filed", "flag.set", "plan.saved"];
     let made: Vec<Sent> = all.iter().map(|kind| event(kind, 1, kind, ids.clone())).collect();
-    forge.tell(&made).await;
+    forge.deliver(&made).await;
     let start = "2026-01-01T00:00:00Z";
     forge
-        .tell(&[dues_tests::fixtures::stripe::subscription(
+        .deliver(&[dues_tests::fixtures::stripe::subscription(
             "evt_1", "created", start, "u-1", "SAGE", "active", start,
         )])
         .await;
@@ -231,27 +245,27 @@ async fn all_items_include_created_at_and_deleted_at_for_soft_delete<E: Engine>(
             ["user", "job", "image", "report", "flag", "plan"].map(|entity| format!("{entity}.{what}"));
         kinds.iter().map(|kind| event(kind, second, kind, ids.clone())).collect()
     };
-    forge.tell(&of("deleted", 2)).await;
+    forge.deliver(&of("deleted", 2)).await;
     for (key, row) in dump(&forge.engine).await {
         let deleted = if key.contains("SUB#") { Value::Null } else { json!(MIDNIGHT + 2) };
         assert_eq!(row.to_json()["deleted_at"], deleted, "{key}");
         assert!(!key.starts_with("TAG#"), "the tag row follows its image");
     }
-    forge.tell(&of("restored", 3)).await;
+    forge.deliver(&of("restored", 3)).await;
     assert_eq!(dump(&forge.engine).await, before, "nothing was lost");
 }
 
 async fn an_image_that_is_deleted_for_good_is_gone_and_stays_gone<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge
-        .tell(&[
+        .deliver(&[
             image("e-1", 1, "i-1", Some("u-1"), &["a"]),
             event("e-2", 5, "image.purged", json!({"image_id": "i-1"})),
         ])
         .await;
     assert!(dump(&forge.engine).await.is_empty());
     forge
-        .tell(&[
+        .deliver(&[
             image("e-3", 9, "i-1", Some("u-1"), &["a"]),
             event("e-4", 9, "image.restored", json!({"image_id": "i-1"})),
         ])
@@ -259,18 +273,18 @@ async fn an_image_that_is_deleted_for_good_is_gone_and_stays_gone<E: Engine>(eng
     assert!(dump(&forge.engine).await.is_empty(), "whatever comes late");
 }
 
-async fn dues_show_tells_what_figureforge_knows_of_a_user<E: Engine>(engine: E) {
+async fn dues_show_has_what_figureforge_knows_of_a_user<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let user = dues_events::UserId::from("u-1");
     let (json, lines) = show(&forge.store, &user).await.unwrap();
     assert_eq!((json, lines), (json!({"user": null, "subscriptions": [], "jobs": [], "images": []}), vec![]));
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 1, "user.saved", json!({"user_id": "u-1", "email": "a@b"})),
             image("e-2", 2, "i-1", Some("u-1"), &[]),
         ])
         .await;
-    forge.tell(&[event("e-3", 1, "job.queued", json!({"user_id": "u-1", "job_id": "j-1"}))]).await;
+    forge.deliver(&[event("e-3", 1, "job.queued", json!({"user_id": "u-1", "job_id": "j-1"}))]).await;
     let (json, lines) = show(&forge.store, &user).await.unwrap();
     assert_eq!(lines, ["user a@b", "job j-1 queued", "image i-1 clean"]);
     assert_eq!(

@@ -9,7 +9,7 @@ use dues_tests::fixtures::stripe::subscription;
 
 dues_tests::on_engines! {
     by_email_finds_a_user_by_email,
-    by_stripe_sub_finds_whose_a_stripe_subscription_is,
+    by_stripe_sub_finds_the_user_of_a_stripe_subscription,
     jobs_by_status_lists_jobs_in_a_status_by_created_at,
     images_by_user_lists_a_users_images_by_created_at,
     reports_by_status_lists_reports_in_a_status_by_created_at,
@@ -21,7 +21,7 @@ async fn by_email_finds_a_user_by_email<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let user = |id: &str, email: &str| json!({"user_id": id, "email": email});
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 1, "user.saved", user("u-1", "Ada@Example.com")),
             event("e-2", 1, "user.saved", user("u-2", "bob@example.com")),
         ])
@@ -33,22 +33,22 @@ async fn by_email_finds_a_user_by_email<E: Engine>(engine: E) {
         )
     };
     assert_eq!(found(&forge, "ada@EXAMPLE.com").await, ["USER#u-1"]);
-    forge.tell(&[event("e-3", 2, "user.saved", user("u-1", "ada@example.org"))]).await;
+    forge.deliver(&[event("e-3", 2, "user.saved", user("u-1", "ada@example.org"))]).await;
     assert_eq!(found(&forge, "ada@example.com").await, [""; 0], "the index follows the user");
     assert_eq!(found(&forge, "ada@example.org").await, ["USER#u-1"]);
-    forge.tell(&[event("e-4", 3, "user.deleted", user("u-1", ""))]).await;
+    forge.deliver(&[event("e-4", 3, "user.deleted", user("u-1", ""))]).await;
     assert_eq!(found(&forge, "ada@example.org").await, [""; 0], "who is deleted is not found");
-    forge.tell(&[event("e-5", 4, "user.restored", user("u-1", ""))]).await;
+    forge.deliver(&[event("e-5", 4, "user.restored", user("u-1", ""))]).await;
     assert_eq!(found(&forge, "ada@example.org").await, ["USER#u-1"]);
 }
 
-async fn by_stripe_sub_finds_whose_a_stripe_subscription_is<E: Engine>(engine: E) {
+async fn by_stripe_sub_finds_the_user_of_a_stripe_subscription<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let start = "2026-01-01T00:00:00Z";
     forge
-        .tell(&[subscription("evt_2", "updated", "2026-01-02T00:00:00Z", "u-1", "SAGE", "active", start)])
+        .deliver(&[subscription("evt_2", "updated", "2026-01-02T00:00:00Z", "u-1", "SAGE", "active", start)])
         .await;
-    forge.tell(&[subscription("evt_1", "created", start, "u-1", "INITIATE", "incomplete", start)]).await;
+    forge.deliver(&[subscription("evt_1", "created", start, "u-1", "INITIATE", "incomplete", start)]).await;
     let found = async |forge: &Forge<E>| {
         queries::subscription_by_stripe_id(&forge.store, "sub_u-1").await.unwrap().unwrap()
     };
@@ -58,21 +58,25 @@ async fn by_stripe_sub_finds_whose_a_stripe_subscription_is<E: Engine>(engine: E
         (Some("USER#u-1"), Some("active"), Some("PLAN#SAGE"))
     );
     forge
-        .tell(&[subscription("evt_3", "deleted", "2026-01-20T00:00:00Z", "u-1", "SAGE", "canceled", start)])
+        .deliver(&[subscription(
+            "evt_3",
+            "deleted",
+            "2026-01-20T00:00:00Z",
+            "u-1",
+            "SAGE",
+            "canceled",
+            start,
+        )])
         .await;
-    assert_eq!(
-        found(&forge).await.text("status"),
-        Some("canceled"),
-        "what comes late still finds whose it was"
-    );
-    assert_eq!(queries::subscription_by_stripe_id(&forge.store, "sub_nobody").await.unwrap(), None);
+    assert_eq!(found(&forge).await.text("status"), Some("canceled"), "late events still find their user");
+    assert_eq!(queries::subscription_by_stripe_id(&forge.store, "sub_unknown").await.unwrap(), None);
 }
 
 async fn jobs_by_status_lists_jobs_in_a_status_by_created_at<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let job = |id: &str| json!({"job_id": id, "user_id": "u-1", "image_id": "i-1"});
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 30, "job.queued", job("j-a")),
             event("e-2", 10, "job.queued", job("j-b")),
             event("e-3", 9, "job.queued", job("j-c")),
@@ -91,19 +95,19 @@ async fn jobs_by_status_lists_jobs_in_a_status_by_created_at<E: Engine>(engine: 
     ];
     let then: Vec<Sent> =
         then.iter().map(|(id, what, name)| event(id, 50, &format!("job.{what}"), job(name))).collect();
-    forge.tell(&then).await;
+    forge.deliver(&then).await;
     for (status, job) in JobStatus::ALL.into_iter().skip(1).zip(["j-a", "j-b", "j-c", "j-d"]) {
         assert_eq!(listed(&forge, status).await, [job], "{status:?}");
     }
     assert_eq!(listed(&forge, JobStatus::Queued).await, [""; 0]);
-    forge.tell(&[event("e-9", 60, "job.deleted", job("j-b"))]).await;
+    forge.deliver(&[event("e-9", 60, "job.deleted", job("j-b"))]).await;
     assert_eq!(listed(&forge, JobStatus::Succeeded).await, [""; 0], "what is deleted is not listed");
 }
 
 async fn images_by_user_lists_a_users_images_by_created_at<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     forge
-        .tell(&[
+        .deliver(&[
             image("e-1", 9, "i-a", Some("u-1"), &[]),
             image("e-2", 100, "i-b", Some("u-1"), &[]),
             image("e-3", 30, "i-c", Some("u-1"), &[]),
@@ -117,13 +121,13 @@ async fn images_by_user_lists_a_users_images_by_created_at<E: Engine>(engine: E)
     assert_eq!(listed(&forge, "u-1").await, ["i-b", "i-c", "i-a"], "the newest first");
     assert_eq!(listed(&forge, "u-2").await, ["i-d"]);
     forge
-        .tell(&[
+        .deliver(&[
             event("e-6", 200, "image.deleted", json!({"image_id": "i-c"})),
             event("e-7", 200, "image.purged", json!({"image_id": "i-a"})),
         ])
         .await;
     assert_eq!(listed(&forge, "u-1").await, ["i-b"]);
-    forge.tell(&[event("e-8", 201, "image.restored", json!({"image_id": "i-c"}))]).await;
+    forge.deliver(&[event("e-8", 201, "image.restored", json!({"image_id": "i-c"}))]).await;
     assert_eq!(listed(&forge, "u-1").await, ["i-b", "i-c"]);
 }
 
@@ -131,7 +135,7 @@ async fn reports_by_status_lists_reports_in_a_status_by_created_at<E: Engine>(en
     let mut forge = Forge::new(engine);
     let report = |image: &str, id: &str| json!({"image_id": image, "report_id": id, "reason": "spam"});
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 20, "report.filed", report("i-1", "r-1")),
             event("e-2", 8, "report.filed", report("i-2", "r-2")),
             event("e-3", 9, "report.filed", report("i-1", "r-3")),
@@ -146,7 +150,7 @@ async fn reports_by_status_lists_reports_in_a_status_by_created_at<E: Engine>(en
     };
     assert_eq!(listed(&forge, ReportStatus::Filed).await, ["r-2", "r-1"]);
     assert_eq!(listed(&forge, ReportStatus::Dismissed).await, ["r-3"]);
-    forge.tell(&[event("e-5", 40, "report.deleted", report("i-2", "r-2"))]).await;
+    forge.deliver(&[event("e-5", 40, "report.deleted", report("i-2", "r-2"))]).await;
     assert_eq!(listed(&forge, ReportStatus::Filed).await, ["r-1"]);
 }
 
@@ -154,7 +158,7 @@ async fn plans_by_active_lists_plans_that_can_be_bought<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let plan = |id: &str, active: bool| json!({"plan_id": id, "name": id, "active": active});
     forge
-        .tell(&[
+        .deliver(&[
             event("e-1", 3, "plan.saved", plan("SAGE", true)),
             event("e-2", 2, "plan.saved", plan("INITIATE", true)),
             event("e-3", 1, "plan.saved", plan("OLD", false)),
@@ -171,7 +175,7 @@ async fn plans_by_active_lists_plans_that_can_be_bought<E: Engine>(engine: E) {
         (vec!["INITIATE".into(), "SAGE".into()], vec!["OLD".to_owned()])
     );
     forge
-        .tell(&[
+        .deliver(&[
             event("e-4", 4, "plan.saved", plan("INITIATE", false)),
             event("e-5", 5, "plan.deleted", plan("SAGE", true)),
         ])
@@ -184,7 +188,7 @@ async fn an_index_is_read_in_pages<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
     let images: Vec<Sent> =
         (0..25).map(|n| image(&format!("e-{n}"), n, &format!("i-{n:02}"), Some("u-1"), &["t"])).collect();
-    forge.tell(&images).await;
+    forge.deliver(&images).await;
     let (mut asked, mut listed) = (PageRequest { limit: Some(10), start: None }, Vec::new());
     loop {
         let page = queries::images_by_user(&forge.store, "u-1", asked.clone()).await.unwrap();

@@ -38,7 +38,7 @@ impl<E: Engine> Forge<E> {
     }
 
     /// Ingests records, then projects what follows from them.
-    async fn tell(&mut self, records: &[Sent]) {
+    async fn deliver(&mut self, records: &[Sent]) {
         for outcome in deliver(&self.context, records, 25).await {
             assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate), "{outcome:?}");
         }
@@ -65,7 +65,7 @@ fn projector<E: Engine>(engine: &E) -> Projector<E, LocalDirectory<E>> {
     Projector { limiter: RateLimiter::unlimited(clock()), ..Projector::new(store(engine.clone()), None) }
 }
 
-async fn told<E: Engine>(engine: &E, change: &Change) -> Outcome {
+async fn project<E: Engine>(engine: &E, change: &Change) -> Outcome {
     projector(engine).project(std::slice::from_ref(change)).await.outcomes.remove(0)
 }
 
@@ -82,7 +82,8 @@ fn event(id: &str, second: u32, kind: &str, mut fields: Value) -> Sent {
 const MIDNIGHT: i64 = 1_769_904_000;
 
 fn image(id: &str, second: u32, image: &str, user: Option<&str>, tags: &[&str]) -> Sent {
-    let fields = json!({"image_id": image, "user_id": user, "url": format!("https://cdn/{image}.jpg"), "tags": tags, "public": true});
+    let fields = json!({"image_id": image, "user_id": user, "url": format!("https://cdn/{image}.jpg"),
+        "tags": tags, "public": true});
     event(id, second, "image.saved", fields)
 }
 

@@ -22,7 +22,7 @@ async fn live<E: Engine>(engine: E, records: &[Sent], seed: u64) -> Forge<E> {
     // Groups the records by stream, so that the few of another stream do not cut every batch.
     order.sort_by_key(|(stream, _)| *stream);
     for some in order.chunks(200) {
-        forge.tell(some).await;
+        forge.deliver(some).await;
     }
     forge
 }

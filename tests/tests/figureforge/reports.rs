@@ -7,7 +7,7 @@ use dues_tests::engines::faulty::{Faulty, Plug};
 dues_tests::on_engines! {
     reports_become_the_flag_status_of_their_image,
     as_many_open_reports_as_configured_block_an_image,
-    reports_told_late_twice_and_through_crashes_end_the_same,
+    reports_delivered_late_twice_and_through_crashes_end_the_same,
 }
 
 fn report(id: &str, second: u32, what: &str, report: &str) -> Sent {
@@ -31,13 +31,13 @@ async fn flag_status<E: Engine>(engine: &E) -> String {
 
 async fn reports_become_the_flag_status_of_their_image<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    forge.tell(&[report("e-0", 1, "filed", "r-0"), image("e-1", 1, "i-1", None, &["a"])]).await;
+    forge.deliver(&[report("e-0", 1, "filed", "r-0"), image("e-1", 1, "i-1", None, &["a"])]).await;
     assert_eq!(
         flag_status(&forge.engine).await,
         "human_pending",
         "also one that was filed before the image was known"
     );
-    for (told, status, found) in [
+    for (sent, status, found) in [
         (report("e-2", 2, "dismissed", "r-0"), "clean", 1),
         (report("e-3", 3, "filed", "r-1"), "human_pending", 1),
         (report("e-4", 4, "reviewed", "r-1"), "human_pending", 1),
@@ -47,9 +47,9 @@ async fn reports_become_the_flag_status_of_their_image<E: Engine>(engine: E) {
         (report("e-8", 8, "dismissed", "r-1"), "removed", 0),
         (event("e-9", 9, "image.flagged", json!({"image_id": "i-1", "flag_status": "clean"})), "clean", 1),
     ] {
-        forge.tell(std::slice::from_ref(&told)).await;
-        assert_eq!(flag_status(&forge.engine).await, status, "{told:?}");
-        assert_eq!(tag_rows(&forge.engine).await.len(), found, "{told:?}");
+        forge.deliver(std::slice::from_ref(&sent)).await;
+        assert_eq!(flag_status(&forge.engine).await, status, "{sent:?}");
+        assert_eq!(tag_rows(&forge.engine).await.len(), found, "{sent:?}");
     }
 }
 
@@ -58,13 +58,13 @@ async fn as_many_open_reports_as_configured_block_an_image<E: Engine>(engine: E)
     let settings = Settings { auto_block_reports: 2, ..Settings::default() };
     let read_models = dues_processors::read_models::ReadModels::default().with_figureforge(settings);
     let strict = Projector { read_models, ..projector(&forge.engine) };
-    forge.tell(&[image("e-1", 1, "i-1", None, &["a"])]).await;
-    for (told, status) in [
+    forge.deliver(&[image("e-1", 1, "i-1", None, &["a"])]).await;
+    for (sent, status) in [
         (report("e-2", 2, "filed", "r-1"), "human_pending"),
         (report("e-3", 3, "filed", "r-2"), "auto_blocked"),
         (report("e-4", 4, "dismissed", "r-1"), "human_pending"),
     ] {
-        deliver(&forge.context, &[told], 1).await;
+        deliver(&forge.context, &[sent], 1).await;
         let changes = forge.engine.changes(forge.seen).await;
         forge.seen += changes.len();
         strict.project(&changes).await;
@@ -73,9 +73,9 @@ async fn as_many_open_reports_as_configured_block_an_image<E: Engine>(engine: E)
     }
 }
 
-async fn reports_told_late_twice_and_through_crashes_end_the_same<E: Engine>(engine: E) {
+async fn reports_delivered_late_twice_and_through_crashes_end_the_same<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    forge.tell(&[image("e-1", 1, "i-1", None, &["a"])]).await;
+    forge.deliver(&[image("e-1", 1, "i-1", None, &["a"])]).await;
     let place = forge.seen;
     let kinds = ["filed", "reviewed", "dismissed", "deleted", "restored"];
     for n in 0..6 {
@@ -89,12 +89,12 @@ async fn reports_told_late_twice_and_through_crashes_end_the_same<E: Engine>(eng
     fastrand::Rng::with_seed(7).shuffle(&mut changes);
     for change in changes.iter().chain(&changes) {
         // The write happens, and its answer is lost.
-        told(&Faulty::on(forge.engine.clone(), Plug::after(1)), change).await;
-        let outcome = told(&forge.engine, change).await;
+        project(&Faulty::on(forge.engine.clone(), Plug::after(1)), change).await;
+        let outcome = project(&forge.engine, change).await;
         assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate), "{outcome:?}");
     }
     forge.follow().await;
     assert_eq!(flag_status(&forge.engine).await, "clean", "all were dismissed");
-    forge.tell(&[report("late", 11, "upheld", "r-3")]).await;
+    forge.deliver(&[report("late", 11, "upheld", "r-3")]).await;
     assert_eq!(flag_status(&forge.engine).await, "removed");
 }

@@ -82,9 +82,9 @@ async fn deliver_all<E: Engine>(engine: Logged<E>, mut random: Rng, through: Thr
             continue;
         };
         let outcome = if random.u8(..3) == 0 {
-            told(&Faulty::after(engine.clone(), random.u64(1..4)), &changes[n]).await
+            project(&Faulty::after(engine.clone(), random.u64(1..4)), &changes[n]).await
         } else {
-            told(&engine, &changes[n]).await
+            project(&engine, &changes[n]).await
         };
         match outcome {
             // A change that leaves the tags as they are has no effect.
@@ -144,10 +144,10 @@ async fn a_slow_projector_does_not_undo_a_faster_one<E: Engine>(engine: E) {
     for (slow, fast) in cases {
         let first = write(&engine, slow).await;
         let (gated, gate) = engine.gated();
-        let running = tokio::spawn(async move { told(&gated, &first).await });
+        let running = tokio::spawn(async move { project(&gated, &first).await });
         gate.reached().await;
         let second = write(&engine, fast).await;
-        let quick = told(&engine, &second).await;
+        let quick = project(&engine, &second).await;
         assert!(matches!(quick, Outcome::Applied | Outcome::Duplicate), "{quick:?}");
         gate.open();
         let late = running.await.unwrap();
@@ -156,7 +156,7 @@ async fn a_slow_projector_does_not_undo_a_faster_one<E: Engine>(engine: E) {
         // The next case starts empty.
         if !fast.is_empty() {
             let gone = write(&engine, &[]).await;
-            told(&engine, &gone).await;
+            project(&engine, &gone).await;
         }
         assert!(tag_rows(&engine).await.is_empty());
     }

@@ -25,7 +25,7 @@ async fn a_retag_a_soft_delete_an_undelete_and_a_hard_delete_are_followed<E: Eng
     };
     let pairs =
         |tags: &[&str]| tags.iter().map(|tag| ((*tag).to_owned(), "i-1".to_owned())).collect::<BTreeSet<_>>();
-    for (told, tags) in [
+    for (sent, tags) in [
         (image("e-1", 1, "i-1", None, &["a", "b"]), &["a", "b"][..]),
         (of("tagged", 2), &["b", "c"]),
         (of("deleted", 3), &[]),
@@ -43,8 +43,8 @@ async fn a_retag_a_soft_delete_an_undelete_and_a_hard_delete_are_followed<E: Eng
         (of("purged", 9), &[]),
         (image("e-9", 10, "i-1", None, &["a", "b"]), &[]),
     ] {
-        forge.tell(std::slice::from_ref(&told)).await;
-        assert_eq!(tag_rows(&forge.engine).await, pairs(tags), "{told:?}");
+        forge.deliver(std::slice::from_ref(&sent)).await;
+        assert_eq!(tag_rows(&forge.engine).await, pairs(tags), "{sent:?}");
     }
 }
 
@@ -87,15 +87,17 @@ async fn tags_follow_an_image_that_another_service_wrote<E: Engine>(engine: E) {
 
 async fn what_does_not_concern_the_tags_costs_nothing<E: Engine>(engine: E) {
     let mut forge = Forge::new(engine);
-    forge.tell(&[image("e-1", 1, "i-1", None, &["a"])]).await;
+    forge.deliver(&[image("e-1", 1, "i-1", None, &["a"])]).await;
     let place = forge.seen;
-    forge.tell(&[event("e-2", 2, "image.favorited", json!({"image_id": "i-1", "favorited_count": 3}))]).await;
+    forge
+        .deliver(&[event("e-2", 2, "image.favorited", json!({"image_id": "i-1", "favorited_count": 3}))])
+        .await;
     let [liked] = <[Change; 1]>::try_from(forge.engine.changes(place).await).unwrap();
-    assert_eq!(told(&forge.engine, &liked).await, Outcome::Skipped);
+    assert_eq!(project(&forge.engine, &liked).await, Outcome::Skipped);
     let first = forge.engine.changes(0).await.remove(0);
     let writes = forge.engine.changes(0).await.len();
     assert_eq!(
-        told(&Faulty::on(forge.engine.clone(), Plug::after(1)), &first).await,
+        project(&Faulty::on(forge.engine.clone(), Plug::after(1)), &first).await,
         Outcome::Duplicate,
         "it reads, and writes nothing"
     );
@@ -110,14 +112,14 @@ async fn deliveries_backwards_and_twice_end_the_same<E: Engine>(engine: E) {
         // Only some of the changes are projected in time.
         let changes = engine.changes(0).await;
         if names == "bc" {
-            told(&engine, changes.last().unwrap()).await;
+            project(&engine, changes.last().unwrap()).await;
         }
     }
     let mut changes = engine.changes(0).await;
     changes.retain(|change| change.partition().starts_with("IMG#"));
     assert_eq!(changes.len(), 5);
     for change in changes.iter().rev().chain(&changes) {
-        let outcome = told(&engine, change).await;
+        let outcome = project(&engine, change).await;
         assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate), "{outcome:?}");
     }
     assert_eq!(
@@ -135,17 +137,17 @@ async fn after_a_crash_at_any_write_of_many_tags_redelivery_ends_the_same<E: Eng
         let id = format!("i-{step}");
         engine.put(&FIGUREFORGE, plain(&id, &many(0)), Condition::Always).await.unwrap();
         let first = engine.changes(0).await.pop().unwrap();
-        assert_eq!(told(&engine, &first).await, Outcome::Applied);
+        assert_eq!(project(&engine, &first).await, Outcome::Applied);
         engine.put(&FIGUREFORGE, plain(&id, &many(75)), Condition::Always).await.unwrap();
         let second = engine.changes(0).await.pop().unwrap();
         let plug = Plug::after(step);
-        let cut = told(&Faulty::on(engine.clone(), plug.clone()), &second).await;
+        let cut = project(&Faulty::on(engine.clone(), plug.clone()), &second).await;
         assert_eq!(
             (plug.is_pulled(), matches!(cut, Outcome::Failed(_))),
             (step < 4, step < 4),
             "step {step}: {cut:?}"
         );
-        let again = told(&engine, &second).await;
+        let again = project(&engine, &second).await;
         assert!(matches!(again, Outcome::Applied | Outcome::Duplicate), "{again:?}");
         let expected: BTreeSet<_> = many(75).into_iter().map(|tag| (tag, id.clone())).collect();
         let rows: BTreeSet<_> =

@@ -137,14 +137,14 @@ async fn an_audit_beside_others_who_work_finds_nothing() {
                 deliver(&context, &[join], 1).await;
                 let record = records(&engine, &user).await.remove(0);
                 for (kind, day) in [("SUBMITTED", "01"), ("COMPLETED", "03"), ("RETURNED", "05")] {
-                    let told = payment(
+                    let report = payment(
                         &format!("{kind}-{n}"),
                         kind,
                         &record,
                         "c-1",
                         &format!("2026-02-{day}T00:00:00Z"),
                     );
-                    deliver(&context, &[told], 1).await;
+                    deliver(&context, &[report], 1).await;
                 }
                 place = project_from(&engine, place).await;
             }
@@ -264,9 +264,12 @@ const PLANTS: [Plant; 21] = [
                 "data_amount",
                 "data_payment_id",
                 "data_processor",
+                "data_event",
             ] {
                 undone.remove(name);
             }
+            let head = undone.remove("data_chain").unwrap();
+            undone.set("chain", head);
             undone.set("applied", Value::B(applied[..applied.len() - 16].to_vec()));
             *row = undone;
         },

@@ -4,3 +4,4 @@
 
 mod audit;
 mod rebuild;
+mod wrong_decisions;

@@ -44,7 +44,7 @@ async fn dues(engine: &Embedded, users: &[String], dice: &mut Rng) -> Vec<Sent> 
     let mut sent = joins;
     for user in users {
         let record = records(engine, user).await.remove(0);
-        let told = |kind: &str, day: u8| {
+        let report = |kind: &str, day: u8| {
             payment(
                 &format!("{kind}-{user}"),
                 kind,
@@ -53,12 +53,12 @@ async fn dues(engine: &Embedded, users: &[String], dice: &mut Rng) -> Vec<Sent> 
                 &format!("2026-01-{day:02}T00:00:00Z"),
             )
         };
-        sent.push(told("SUBMITTED", 6));
+        sent.push(report("SUBMITTED", 6));
         match dice.u8(..10) {
-            0 => sent.push(told("RETURNED", 8)),
-            1 => sent.extend([told("COMPLETED", 8), told("RETURNED", 12)]),
-            2 => sent.extend([told("COMPLETED", 8), told("REFUNDED", 13)]),
-            _ => sent.push(told("COMPLETED", 8)),
+            0 => sent.push(report("RETURNED", 8)),
+            1 => sent.extend([report("COMPLETED", 8), report("RETURNED", 12)]),
+            2 => sent.extend([report("COMPLETED", 8), report("REFUNDED", 13)]),
+            _ => sent.push(report("COMPLETED", 8)),
         }
     }
     sent
@@ -119,11 +119,13 @@ fn objects(count: usize, users: &[String], dice: &mut Rng) -> Vec<Sent> {
             _ => format!("users/{user}/documents/results/{file}.json"),
         };
         let kind = if dice.u8(..4) == 0 { "Object Deleted" } else { "Object Created" };
-        let detail = json!({"bucket": {"name": "b"}, "object": {"key": key, "sequencer": format!("{n:016X}"), "size": 1}});
+        let detail = json!({"bucket": {"name": "b"}, "object": {"key": key, "sequencer": format!("{n:016X}"),
+            "size": 1}});
         let at = format!("2026-01-{:02}T00:00:00Z", 1 + n % 28);
         (
             "s3-events",
-            json!({"id": format!("s3-{n}"), "source": "aws.s3", "detail-type": kind, "time": at, "detail": detail}),
+            json!({"id": format!("s3-{n}"), "source": "aws.s3", "detail-type": kind, "time": at,
+                "detail": detail}),
         )
     };
     (0..count).map(object).collect()
@@ -184,7 +186,7 @@ async fn rows(engine: &impl dues_store::Engine, table: &'static Table) -> Rows {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_read_model_made_again_from_history_is_the_live_one_byte_for_byte() {
+async fn every_read_model_rebuilt_from_history_is_the_live_one_byte_for_byte() {
     let (engine, _folder) = embedded();
     let mut dice = Rng::with_seed(SEED);
     let users: Vec<String> = (0..USERS).map(|n| format!("u-{n:03}")).collect();
@@ -201,14 +203,14 @@ async fn every_read_model_made_again_from_history_is_the_live_one_byte_for_byte(
     assert!(sent.len() + acts.len() > EVENTS * 99 / 100, "{} and {}", sent.len(), acts.len());
 
     let context = dues_processors::Context { parallel: BATCH, ..context(engine.clone()) };
-    let (mut seen, mut told) = (0, Vec::new());
+    let (mut seen, mut outcomes) = (0, Vec::new());
     for stretch in sent.chunks(BATCH * 8) {
-        told.extend(deliver(&context, stretch, BATCH).await);
+        outcomes.extend(deliver(&context, stretch, BATCH).await);
         seen = project(&engine, seen, &mut dice).await;
     }
-    let told = counts(&told);
-    assert_eq!(told.failed, 0, "{told:?}");
-    assert!(told.applied > 30_000 && told.duplicate > 2_000, "{told:?}");
+    let counts = counts(&outcomes);
+    assert_eq!(counts.failed, 0, "{counts:?}");
+    assert!(counts.applied > 30_000 && counts.duplicate > 2_000, "{counts:?}");
 
     // The counted actions, at their own times; then the first day is reset.
     let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -246,10 +248,10 @@ async fn every_read_model_made_again_from_history_is_the_live_one_byte_for_byte(
         assert!(there.len() > 200, "{}: {}", table.name, there.len());
         assert!(there == made, "{}, seed {SEED}", table.name);
     }
-    a_row_that_was_changed_removed_or_added_by_hand_is_put_right(&live).await;
+    a_row_that_was_changed_removed_or_added_by_hand_is_repaired(&live).await;
 }
 
-async fn a_row_that_was_changed_removed_or_added_by_hand_is_put_right(live: &Store<Embedded>) {
+async fn a_row_that_was_changed_removed_or_added_by_hand_is_repaired(live: &Store<Embedded>) {
     for (n, table) in DERIVED.into_iter().enumerate() {
         let before = rows(&live.engine, table).await;
         let mut picked = before.values().cloned().collect::<Vec<_>>();
@@ -260,7 +262,7 @@ async fn a_row_that_was_changed_removed_or_added_by_hand_is_put_right(live: &Sto
             .unwrap();
         picked[1].set_text("planted", "by hand");
         live.engine.put(table, picked[1].clone(), dues_store::Condition::Always).await.unwrap();
-        picked[1].set_text(table.partition, "nobody");
+        picked[1].set_text(table.partition, "no-such-user");
         live.engine.put(table, picked[1].clone(), dues_store::Condition::Always).await.unwrap();
         let part = ReplayTarget::ALL
             .into_iter()

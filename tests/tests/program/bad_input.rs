@@ -123,7 +123,7 @@ fn every_bad_membership_change_is_parked_with_its_field_and_line_and_every_good_
         (bad("x-16", "CANCEL", &|line| line["user_id"] = Value::Null), "user_id"),
         (bad("x-17", "CANCEL", &|line| line["user_id"] = json!("")), "user_id"),
         (bad("x-18", "CANCEL", &|line| line["occurred_at"] = json!(1_767_700_000)), "occurred_at"),
-        (bad("x-19", "UPGRADE", &|line| line["user_id"] = json!("nobody")), "user_id"),
+        (bad("x-19", "UPGRADE", &|line| line["user_id"] = json!("no-such-user")), "user_id"),
         (b"{\"type\":".to_vec(), "record"),
         (b"{}".to_vec(), "type"),
         (b"\xff\xfe\x00".to_vec(), "record"),
@@ -177,7 +177,7 @@ fn assert_parked_between(dues: &Dues, stream: &str, good: &[Value], bads: &[Bad]
 }
 
 #[test]
-fn parked_records_tell_event_user_and_code() {
+fn parked_records_name_event_user_and_code() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1"), plain("m-2", "CANCEL", "u-9", "2026-01-06")]);
     let debit = Debit::new("u-1", "no-such-record", "c-1");
@@ -223,9 +223,9 @@ fn a_record_that_is_no_object_is_parked_as_a_whole() {
         json!(true),
         json!(null),
     ];
-    let told = dues.payments(&lines);
-    assert_eq!(dues.statuses("u-1"), ["SCHEDULED"], "none of them is a record; it counted {told:?}");
-    assert_eq!(told, counts([("parked", 9)]));
+    let summary = dues.payments(&lines);
+    assert_eq!(dues.statuses("u-1"), ["SCHEDULED"], "none of them is a record; counts: {summary:?}");
+    assert_eq!(summary, counts([("parked", 9)]));
     for row in dues.parked() {
         assert!(row["reason"].as_str().unwrap().starts_with("record: "), "{row}");
     }
@@ -237,9 +237,9 @@ fn an_event_id_that_comes_again_with_other_content_is_parked_also_for_another_re
     dues.members(&[activate("m-1", "u-1")]);
     dues.payments(&[Debit::new("u-1", &dues.id("u-1", 0), "c-1").submitted("p-1", "2026-02-01")]);
     let next = Debit::new("u-1", &dues.id("u-1", 1), "c-2");
-    let told = dues.payments(&[next.submitted("p-1", "2026-03-01")]);
+    let summary = dues.payments(&[next.submitted("p-1", "2026-03-01")]);
     assert_eq!(dues.statuses("u-1"), ["ACHSENT", "SCHEDULED"]);
-    assert_eq!(told, counts([("parked", 1)]));
+    assert_eq!(summary, counts([("parked", 1)]));
     assert_eq!(texts(&dues.parked(), "code"), ["different_content"]);
 }
 

@@ -73,10 +73,11 @@ impl Company {
         let paid = |user: &String| {
             self.dues.statuses(user).iter().filter(|status| *status == "COMPLETED").count() > 1
         };
-        let user = users.into_iter().find(paid).expect("somebody has paid twice");
+        let user = users.into_iter().find(paid).expect("a member who has paid twice");
         let records = self.dues.subscriptions(&user);
         let newest = records.iter().rev().find(|record| record["billing_status"] != "SCHEDULED").unwrap();
-        json!({"user": user, "status": newest["billing_status"], "first": "was created: \\$", "last": "The money arrived"})
+        json!({"user": user, "status": newest["billing_status"], "first": "was created: \\$",
+            "last": "The money arrived"})
     }
 
     fn figures(&self) -> Value {
@@ -111,7 +112,7 @@ fn every_page_can_be_read_on_a_phone_and_in_both_lights() {
 }
 
 #[test]
-fn a_members_page_tells_why_and_goes_back_in_time() {
+fn a_members_page_gives_reasons_and_goes_back_in_time() {
     let company = company();
     let member = company.member();
     run("member", &company.serving, &member);
@@ -133,8 +134,8 @@ fn search_leads_to_members_records_transactions_and_events() {
     let record = company.dues.subscriptions(&user).remove(0);
     let (id, transaction) =
         (record["subscription_id"].as_str().unwrap(), record["transaction_id"].as_str().unwrap());
-    let told = company.dues.history(id);
-    let event = told[0]["event_id"].as_str().unwrap();
+    let history = company.dues.history(id);
+    let event = history[0]["event_id"].as_str().unwrap();
     let page = format!("/console/members/{user}");
     let searches = json!([
         [user, page, "What happened"],
@@ -150,7 +151,8 @@ fn search_leads_to_members_records_transactions_and_events() {
 fn a_parked_record_is_driven_through_again_with_a_button() {
     let dues = Dues::new();
     // A pause for a user with nothing to pause yet, and a line that is not JSON.
-    dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z", "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
+    dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z",
+        "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
     dues.ingest_bytes("memberships", b"no json\n");
     assert_eq!(dues.parked().len(), 2);
     dues.members(&[activate("m-0", "u-1")]);
@@ -170,7 +172,7 @@ fn the_overview_brings_itself_up_to_date() {
     BufReader::new(scenario.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     if line == "ready\n" {
         let engine = Embedded::open(&dues.data().join("dues.db")).unwrap();
-        let news = [activate("m-3", "u-3"), plain("m-4", "CANCEL", "nobody", "2026-01-06")];
+        let news = [activate("m-3", "u-3"), plain("m-4", "CANCEL", "no-such-user", "2026-01-06")];
         let records = news.iter().map(|record| (String::new(), record.to_string().into_bytes())).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime
@@ -184,7 +186,8 @@ fn the_overview_brings_itself_up_to_date() {
 fn behind_a_token_one_signs_in_works_and_signs_out() {
     const TOKEN: &str = "a-token-of-some-length";
     let dues = Dues::new();
-    dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z", "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
+    dues.members(&[json!({"event_id": "m-1", "type": "PAUSE", "occurred_at": "2026-01-06T12:00:00Z",
+        "user_id": "u-1", "membership": {"pause_duration_months": 2}})]);
     dues.members(&[activate("m-0", "u-1"), activate("m-2", "u-2")]);
     let serving = Serving::with(&dues, &[], &[("DUES_TOKEN", TOKEN)]);
     let mut scenario = start("signed", &serving, &json!({"token": TOKEN, "user": "u-3"}));

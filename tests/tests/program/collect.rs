@@ -47,7 +47,10 @@ fn key(dues: &Dues, record: usize, attempt: usize) -> String {
 
 #[test]
 fn what_is_due_is_debited_and_nothing_else() {
-    let terms = |due: &str, term: &str, week: Value, amount: &str| json!({"tier": "Plus", "version": "v2", "term": term, "amount": amount, "billing_date": due, "billing_week": week, "provider": "cognito"});
+    let terms = |due: &str, term: &str, week: Value, amount: &str| {
+        json!({"tier": "Plus", "version": "v2",
+        "term": term, "amount": amount, "billing_date": due, "billing_week": week, "provider": "cognito"})
+    };
     let join = |user: &str, terms: Value| change(&format!("m-{user}"), "ACTIVATE", user, "2026-01-05", terms);
     let dues = Dues::new();
     dues.members(&[
@@ -57,11 +60,13 @@ fn what_is_due_is_debited_and_nothing_else() {
         join("friday", terms("2026-02-06T00:00:00Z", "MONTHLY", json!(1), "4.99")),
         join("next-month", plus("2026-03-01")),
     ]);
-    let told = dues.json(&["collect", "--process", "INITIAL", "--as-of", FIRST]);
+    let summary = dues.json(&["collect", "--process", "INITIAL", "--as-of", FIRST]);
     assert_eq!(
-        told,
-        json!({"read": 2, "queued": 2, "unreadable": [], "closed": null, "users": 2, "locked": 0, "sent": 2, "collected": 0, "refused": 0,
-            "in_doubt": 0, "free": 0, "cancelled": 0, "stale": 0, "pause_expired": 0, "pause_ending": 0, "withdrawn": 0, "left": {}, "failed": 0,
+        summary,
+        json!({"read": 2, "queued": 2, "unreadable": [], "closed": null, "users": 2, "locked": 0, "sent": 2,
+            "collected": 0, "refused": 0,
+            "in_doubt": 0, "free": 0, "cancelled": 0, "stale": 0, "pause_expired": 0, "pause_ending": 0,
+            "withdrawn": 0, "left": {}, "failed": 0,
             "sandbox": {"applied": 0, "duplicate": 0, "ignored": 0, "parked": 0}})
     );
     let debits = || -> Vec<(String, String)> {
@@ -77,9 +82,9 @@ fn what_is_due_is_debited_and_nothing_else() {
     assert_eq!(dues.collect("INITIAL", FIRST), counts([]), "the same day again");
     assert_eq!(dues.collect("RETRY", FIRST), counts([]), "a debit that is under way is no failure");
 
-    let told = dues.json(&["collect", "--process", "INITIAL", "--as-of", "2026-02-06T08:00:00Z"]);
+    let summary = dues.json(&["collect", "--process", "INITIAL", "--as-of", "2026-02-06T08:00:00Z"]);
     assert_eq!(
-        (&told["sent"], &told["sandbox"]["applied"]),
+        (&summary["sent"], &summary["sandbox"]["applied"]),
         (&json!(2), &json!(2)),
         "two more fell due, and the first two have settled"
     );
@@ -116,7 +121,8 @@ fn a_debit_is_on_record_with_its_key_and_confirmation_and_the_next_record_is_the
     );
     assert_has(
         &records[1],
-        &json!({"billing_status": "SCHEDULED", "billing_date": "2026-03-01T00:00:00Z", "billing_amount": "14.99"}),
+        &json!({"billing_status": "SCHEDULED", "billing_date": "2026-03-01T00:00:00Z",
+            "billing_amount": "14.99"}),
     );
     assert_eq!((&booked[0].key, &json!(booked[0].subscription)), (&key(&dues, 0, 1), id));
     let rows = dues.history(id.as_str().unwrap());
@@ -150,11 +156,12 @@ fn debits_settle_on_the_second_banking_day() {
         assert_eq!(dues.deliver(&format!("{settles}T05:59:00Z")), 0, "{submitted}");
         assert_eq!(first(&dues)["billing_status"], "ACHSENT");
         assert_eq!(dues.deliver(&format!("{settles}T06:00:00Z")), 1, "{submitted}");
-        assert_eq!(dues.deliver("2027-06-01"), 0, "it is told once");
+        assert_eq!(dues.deliver("2027-06-01"), 0, "it is delivered once");
         let record = first(&dues);
         assert_has(
             &record,
-            &json!({"billing_status": "COMPLETED", "completion_date": format!("{settles}T06:00:00Z"), "receipt_payment_type": "ACH",
+            &json!({"billing_status": "COMPLETED", "completion_date": format!("{settles}T06:00:00Z"),
+                "receipt_payment_type": "ACH",
                 "transaction_id": dues.books()[0].transaction}),
         );
         assert_eq!(record["receipt_account_mask"].as_str().unwrap().len(), 4);
@@ -170,9 +177,9 @@ fn nothing_is_collected_while_banks_are_closed_and_the_run_says_why() {
         for process in ["INITIAL", "RETRY"] {
             let args = ["collect", "--process", process, "--as-of", day];
             assert_eq!(dues.ok(&args), format!("no collections today: banks are closed: {why}\n"));
-            let told = dues.json(&args);
+            let summary = dues.json(&args);
             assert_eq!(
-                (&told["closed"], &told["read"]),
+                (&summary["closed"], &summary["read"]),
                 (&json!(format!("banks are closed: {why}")), &json!(0))
             );
         }
@@ -183,7 +190,7 @@ fn nothing_is_collected_while_banks_are_closed_and_the_run_says_why() {
 }
 
 #[test]
-fn what_a_run_did_is_told_in_words() {
+fn the_summary_of_a_run_is_readable_text() {
     let dues = with_mask("6789");
     assert_says(&dues.ok(&["collect", "--process", "INITIAL", "--as-of", FIRST]), &["debits sent", " 1 "]);
     let said = dues.ok(&["collect", "--process", "RETRY", "--as-of", SETTLED]);
@@ -212,7 +219,8 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
     assert!(dues.books().iter().all(|booked| booked.amount == "14.99"), "{:#?}", dues.books());
     assert_has(
         &first(&dues),
-        &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "billing_amount": "14.99"}),
+        &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds",
+            "billing_amount": "14.99"}),
     );
     assert_eq!(dues.statuses("u-1").len(), 2, "one next record, however often it is presented");
 
@@ -221,7 +229,7 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
 }
 
 #[test]
-fn a_run_tells_of_records_that_are_exhausted() {
+fn a_run_reports_exhausted_records() {
     let dues = returned("01");
     for day in ["2026-02-05", "2026-02-10"] {
         assert_eq!(dues.collect("RETRY", &format!("{day}T08:00:00Z")), counts([("sent", 1)]));
@@ -237,7 +245,8 @@ fn a_second_presentment_that_settles_completes_the_record() {
     assert_eq!(dues.deliver("2026-02-09T06:00:00Z"), 1);
     assert_has(
         &first(&dues),
-        &json!({"billing_status": "COMPLETED", "usio_error": "", "attempts": 2, "receipt_account_mask": "6789"}),
+        &json!({"billing_status": "COMPLETED", "usio_error": "", "attempts": 2,
+            "receipt_account_mask": "6789"}),
     );
 }
 
@@ -346,7 +355,7 @@ fn a_settled_payment_can_be_refunded_or_charged_back() {
         counts([]),
         "what was given back is not collected again"
     );
-    assert_eq!(dues.collect("INITIAL", SECOND), counts([("sent", 1)]), "a refund bars nobody");
+    assert_eq!(dues.collect("INITIAL", SECOND), counts([("sent", 1)]), "a refund is no bar");
 
     let dues = debited("0300");
     assert_eq!(dues.deliver("2026-03-06T05:59:00Z"), 1);
@@ -364,11 +373,12 @@ fn what_is_collected_at_once_is_complete_at_once() {
     let record = first(&dues);
     assert_has(
         &record,
-        &json!({"billing_status": "COMPLETED", "process": "INITIAL", "attempts": 1, "receipt_account_mask": "0400", "usio_error": "",
+        &json!({"billing_status": "COMPLETED", "process": "INITIAL", "attempts": 1,
+            "receipt_account_mask": "0400", "usio_error": "",
             "transaction_id": dues.books()[0].transaction}),
     );
     assert!(record["completion_date"].as_str().unwrap().starts_with("2026-02-02T08:00:"), "{record:#}");
-    assert_eq!(dues.deliver("2026-03-01"), 0, "there is nothing more to tell");
+    assert_eq!(dues.deliver("2026-03-01"), 0, "nothing is left to deliver");
     assert_eq!(dues.statuses("u-1"), ["COMPLETED", "SCHEDULED"]);
 }
 
@@ -462,7 +472,7 @@ fn a_downgrade_takes_effect_at_the_turn_of_the_period() {
 }
 
 #[test]
-fn a_pause_is_told_to_end_once_then_runs_out_once_and_billing_goes_on() {
+fn a_pause_is_announced_as_ending_once_then_expires_once_and_billing_goes_on() {
     let dues = with_mask("6789");
     dues.ok(&["pause", "u-1", &dues.id("u-1", 0), "--months", "2", "--as-of", "2026-01-10"]);
     for process in ["INITIAL", "RETRY", "PAUSE"] {

@@ -6,7 +6,8 @@ use crate::support::run::{Dues, assert_says, program};
 
 /// The completions that bash offers for the last of these words.
 fn offered(words: &[&str]) -> Vec<String> {
-    let complete = r#"source <("$PROGRAM" completions bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    let complete = r#"source <("$PROGRAM" completions bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        COMPREPLY=()
         _dues dues "${@: -1}" "${@: -2:1}"; printf '%s\n' "${COMPREPLY[@]}""#;
     let output = Command::new("bash")
         .args(["-c", complete, "bash"])
@@ -29,7 +30,7 @@ fn bash_completes_commands_options_and_values() {
 }
 
 #[test]
-fn every_shell_is_told_of_every_command() {
+fn every_shell_completes_every_command() {
     let dues = Dues::new();
     let help = dues.ok(&["--help"]);
     let commands =
@@ -51,7 +52,7 @@ fn every_shell_is_told_of_every_command() {
 }
 
 #[test]
-fn a_script_that_nobody_reads_to_its_end_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let mut child = Command::new(program())
         .args(["completions", "zsh"])
         .stdout(Stdio::piped())

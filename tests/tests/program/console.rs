@@ -54,7 +54,7 @@ fn pages_come_with_headers_that_keep_others_out() {
     for path in [
         "/console/nowhere",
         "/console/members/",
-        "/console/members/nobody",
+        "/console/members/no-such-user",
         "/console/members/%ff",
         "/console/members/u-1?at=soon",
     ] {
@@ -98,7 +98,7 @@ fn an_empty_store_says_how_to_begin() {
 }
 
 #[test]
-fn listeners_are_told_at_once_and_do_not_keep_the_program() {
+fn listeners_get_updates_at_once_and_do_not_keep_the_server_running() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let serving = Serving::start(&dues);
@@ -139,18 +139,18 @@ fn figures(serving: &Serving) -> Value {
             .lines()
             .filter_map(|line| line.strip_prefix("data: "))
             .filter_map(|data| serde_json::from_str::<Value>(data).ok());
-        if let Some(mut told) = whole.rev().find(|told| told["counting"].is_null()) {
-            let figures = told["text"].as_object_mut().unwrap();
+        if let Some(mut update) = whole.rev().find(|update| update["counting"].is_null()) {
+            let figures = update["text"].as_object_mut().unwrap();
             figures.retain(|name, _| {
                 !["at", "events_s", "changes_s"].contains(&name.as_str()) && !name.starts_with("oldest")
             });
-            return told["text"].clone();
+            return update["text"].clone();
         }
     }
 }
 
 #[test]
-fn what_was_followed_is_what_counting_anew_gives() {
+fn incremental_figures_equal_a_full_count() {
     let dues = Dues::new();
     dues.members(&(0..40).map(|n| activate(&format!("m-{n}"), &format!("u-{n}"))).collect::<Vec<_>>());
     let ids: Vec<String> = (0..4).map(|n| dues.id(&format!("u-{n}"), 0)).collect();
@@ -166,7 +166,7 @@ fn what_was_followed_is_what_counting_anew_gives() {
     payments.push(debit(1).refunded("f-1", "2026-02-21"));
     let members = [
         change("p-1", "PAUSE", "u-9", "2026-01-20", json!({"pause_duration_months": 2})),
-        plain("x-1", "CANCEL", "nobody", "2026-01-20"),
+        plain("x-1", "CANCEL", "no-such-user", "2026-01-20"),
         change("a-1", "ACTIVATE", "u-new", "2026-01-20", plus("2026-03-01")),
     ];
     let engine = Embedded::open(&dues.data().join("dues.db")).unwrap();
@@ -175,16 +175,16 @@ fn what_was_followed_is_what_counting_anew_gives() {
         let records = records.iter().map(|record| (String::new(), record.to_string().into_bytes())).collect();
         runtime.block_on(engine.append(stream, "2026-02-05T00:00:00Z".parse().unwrap(), records)).unwrap();
     }
-    let done = |told: &Value| {
-        told["parked"] == "1"
-            && told["records"] == "45"
-            && told["collected_count"] == "1"
-            && told["at_risk_count"] == "2"
+    let done = |shown: &Value| {
+        shown["parked"] == "1"
+            && shown["records"] == "45"
+            && shown["collected_count"] == "1"
+            && shown["at_risk_count"] == "2"
     };
     until("everything is processed", || {
         serving.ask("GET", "/", &[], b"");
-        let told = figures(&serving);
-        done(&told) && told["lag_changes"] == "0" && told["lag_memberships"] == "0"
+        let shown = figures(&serving);
+        done(&shown) && shown["lag_changes"] == "0" && shown["lag_memberships"] == "0"
     });
     let followed = figures(&serving);
     serving.signal("-TERM");

@@ -37,7 +37,8 @@ fn stripes_events_are_read_in_any_order() {
         if reversed {
             events.reverse();
         }
-        events.push(json!({"id": "e-9", "type": "customer.created", "created": 1_767_225_600, "livemode": true, "data": {"object": {}}}));
+        events.push(json!({"id": "e-9", "type": "customer.created", "created": 1_767_225_600,
+            "livemode": true, "data": {"object": {}}}));
         let expected = counts([("applied", 5), ("skipped", 1)]);
         assert_eq!(
             dues.ingest("stripe", &events),
@@ -89,7 +90,7 @@ fn dues_give_a_tier_and_a_late_return_takes_it_back() {
 }
 
 #[test]
-fn a_tier_that_nobody_has_mapped_is_parked_and_the_map_can_be_given() {
+fn an_unmapped_tier_is_parked_and_the_map_can_be_given() {
     let platinum = |dues: &Dues| {
         let mut terms = plus("2026-02-01");
         terms["tier"] = "Platinum".into();

@@ -17,8 +17,8 @@ fn zero_is_done_one_is_failed_two_is_wrong_usage() {
         (&["ingest", "--help"], 0),
         (&["audit"], 0),
         (&["replay", "--dry-run"], 0),
-        (&["show", "nobody"], 0),
-        (&["explain", "nobody"], 1),
+        (&["show", "no-such-user"], 0),
+        (&["explain", "no-such-user"], 1),
         (&["explain", "u-1"], 0),
         (&["history", "nothing"], 1),
         (&["parked", "show", &parked], 0),
@@ -57,7 +57,7 @@ fn zero_is_done_one_is_failed_two_is_wrong_usage() {
 }
 
 #[test]
-fn rows_that_differ_fail_the_audit_and_a_dry_run_until_they_are_put_right() {
+fn rows_that_differ_fail_the_audit_and_a_dry_run_until_they_are_repaired() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let database = rusqlite::Connection::open(dues.data().join("dues.db")).unwrap();

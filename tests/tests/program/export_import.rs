@@ -45,11 +45,11 @@ fn an_export_is_imported_into_an_empty_folder_and_everything_is_there_again() {
     assert!(audited["events"].as_u64().unwrap() > 300, "{audited}");
     assert_eq!(on(&to, &["replay", "--dry-run"])["replayed"][0]["differences"], json!([]));
     // Imported changes are not published again.
-    let told = Command::new(program())
+    let output = Command::new(program())
         .args(["--data", to.to_str().unwrap(), "tail", "subscriptions", "--all", "--json"])
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8(told.stdout).unwrap(), "");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "");
 
     let again = Command::new(program())
         .args(["--data", to.to_str().unwrap(), "import", file.to_str().unwrap()])

@@ -81,7 +81,7 @@ fn groups_follow_profiles_that_others_have_written() {
     dues.profile("u-1", "JOURNEYMAN", "cognito");
     dues.profile("u-2", "SAGE", "local");
     dues.profile("u-1", "SAGE", "cognito");
-    assert_eq!(dues.groups("u-1"), Vec::<String>::new(), "nobody has come by");
+    assert_eq!(dues.groups("u-1"), Vec::<String>::new(), "no follower has run yet");
     dues.members(&[]);
     assert_eq!((dues.groups("u-1"), dues.groups("u-2")), (vec!["dues-sage".to_owned()], vec![]));
     let effect = dues.groups_effect("u-1").unwrap();

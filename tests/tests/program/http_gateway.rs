@@ -61,9 +61,9 @@ fn members(n: usize) -> Dues {
 
 impl Dues {
     fn collect_at(&self, base: &str, process: &str, as_of: &str) -> BTreeMap<String, u64> {
-        let told = self.json(&["collect", "--process", process, "--as-of", as_of, "--gateway", base]);
-        assert_eq!(told["sandbox"], Value::Null, "the made-up network has no part in it");
-        tally(&told)
+        let summary = self.json(&["collect", "--process", process, "--as-of", as_of, "--gateway", base]);
+        assert_eq!(summary["sandbox"], Value::Null, "the made-up network has no part in it");
+        tally(&summary)
     }
 
     fn first(&self, user: &str) -> Value {
@@ -101,7 +101,8 @@ fn what_the_service_answers_is_what_becomes_of_the_record() {
         assert_eq!(ledger.keys().collect::<Vec<_>>(), [&format!("{id}-1")]);
         assert_eq!(
             ledger[&format!("{id}-1")].request,
-            json!({"payment_id": format!("{id}-1"), "subscription_id": id, "user_id": "u-0", "amount": "14.99", "currency": "USD",
+            json!({"payment_id": format!("{id}-1"), "subscription_id": id, "user_id": "u-0",
+                "amount": "14.99", "currency": "USD",
                 "payment_type": "ACH", "period": "02/2026"})
         );
         assert_eq!(dues.collect_at(&base, "INITIAL", FIRST), counts([]));
@@ -174,12 +175,12 @@ fn a_service_that_fails_in_every_way_makes_one_debit_for_each_record() {
     assert!(first["in_doubt"] > 0 && first["sent"] > 0, "{first:?}");
     let mut all = first["sent"];
     for round in 0.. {
-        let told = dues.collect_at(&base, "INITIAL", LATER);
-        all += told.get("sent").copied().unwrap_or(0);
-        if told.is_empty() {
+        let summary = dues.collect_at(&base, "INITIAL", LATER);
+        all += summary.get("sent").copied().unwrap_or(0);
+        if summary.is_empty() {
             break;
         }
-        assert!(round < 5, "{told:?}");
+        assert!(round < 5, "{summary:?}");
     }
     assert_eq!(all, MEMBERS as u64);
     let debits = service.payments.debits();
@@ -228,7 +229,7 @@ fn a_service_that_is_down_leaves_records_in_doubt_and_the_next_run_makes_the_sam
 }
 
 #[test]
-fn a_debit_whose_answer_was_lost_is_found_and_not_made_again() {
+fn a_debit_with_a_lost_answer_is_found_and_not_repeated() {
     let (dues, service) = (members(1), Service::start());
     let base = service.payments.base();
     service.payments.script(&[Fault::DropAfter], &[Fault::Status(500); 3]);
@@ -282,7 +283,7 @@ fn an_address_that_cannot_be_one_is_a_clear_error_and_touches_nothing() {
 }
 
 #[test]
-fn the_token_reaches_the_service_and_nobody_else() {
+fn the_token_reaches_the_service_and_no_log() {
     let (dues, service, nowhere) = (members(2), Service::start(), Nowhere::new());
     service.payments.script(&[Fault::Status(401)], &[]);
     let mut printed = Vec::new();
@@ -314,7 +315,7 @@ fn the_token_reaches_the_service_and_nobody_else() {
         printed.push(dues.shown(&format!("u-{n}")));
         printed.push(dues.ok(&["history", &dues.id(&format!("u-{n}"), 0), "--json"]));
     }
-    assert!(printed.iter().any(|text| text.contains("HTTP 401")), "why it failed is told: {printed:#?}");
+    assert!(printed.iter().any(|text| text.contains("HTTP 401")), "the reason is printed: {printed:#?}");
     for text in &printed {
         assert!(!text.contains(TOKEN), "{text}");
         assert!(!text.contains("SECRET"), "what the service said beside its answer: {text}");

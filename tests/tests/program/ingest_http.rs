@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::records::{Debit, activate};
 use crate::support::run::{Dues, assert_says};
-use crate::support::server::{PATIENCE, Serving, head, until};
+use crate::support::server::{Serving, TIMEOUT, head, until};
 
 /// The limits of one request, in bytes and in records.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -98,14 +98,14 @@ fn a_stream_that_is_too_far_behind_takes_no_more_and_says_when_to_come_again() {
     let dues = Dues::new();
     let serving = Serving::with(&dues, &["--max-backlog", "4"], &[]);
     let database = rusqlite::Connection::open(dues.data().join("dues.db")).unwrap();
-    database.busy_timeout(PATIENCE).unwrap();
+    database.busy_timeout(TIMEOUT).unwrap();
     until("the program is ready", || serving.ask("GET", "/ready", &[], b"").status == 200);
     // The stream's checkpoint cannot be written for a while.
     database.execute("ALTER TABLE checkpoints RENAME TO elsewhere", []).unwrap();
     let records: Vec<String> =
         (0..8).map(|n| activate(&format!("m-{n}"), &format!("u-{n}")).to_string()).collect();
     assert_eq!(serving.post("memberships", records[..4].join("\n").as_bytes()).status, 202);
-    while serving.hears("does not work")["who"] != "memberships" {}
+    while serving.wait_for_log("consumer stalled")["who"] != "memberships" {}
     let refused = serving.post("memberships", records[4].as_bytes());
     assert_eq!(refused.refusal(), (429, "too_busy".to_owned()));
     assert_says(&refused.head, &["retry-after: 5"]);
@@ -117,7 +117,7 @@ fn a_stream_that_is_too_far_behind_takes_no_more_and_says_when_to_come_again() {
     database.execute("ALTER TABLE elsewhere RENAME TO checkpoints", []).unwrap();
     until("more is taken", || serving.post("memberships", records[4..].join("\n").as_bytes()).status == 202);
     processed(&dues, "memberships");
-    while serving.hears("works again")["who"] != "memberships" {}
+    while serving.wait_for_log("consumer recovered")["who"] != "memberships" {}
     until("the program is ready again", || serving.ask("GET", "/ready", &[], b"").status == 200);
     assert!((0..8).all(|n| dues.statuses(&format!("u-{n}")) == ["SCHEDULED"]));
 }

@@ -404,7 +404,7 @@ fn notify() {
 fn parked_redrive() {
     let dues = january(&["u-2"]);
     let early = change("c-1", "PAUSE", "u-1", "2026-01-06", json!({"pause_duration_months": 1}));
-    assert_eq!(dues.members(&[early]).get("parked"), Some(&1), "nobody knows u-1 yet");
+    assert_eq!(dues.members(&[early]).get("parked"), Some(&1), "u-1 does not exist yet");
     dues.members(&[activate("m-u-1", "u-1")]);
     let command = ["parked", "redrive", "--all"];
     Scenario { repeated: true, ..Scenario::new(&dues, &command, &["u-1", "u-2"]) }.hold();

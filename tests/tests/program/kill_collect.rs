@@ -133,15 +133,16 @@ fn kills_at_any_moment_leave_one_debit_for_each_member() {
             }
         }
         in_doubt += dues.records().iter().filter(|record| record.in_doubt().is_some()).count();
-        let (told, has_met_locks) = finish(start(&dues, USUAL));
+        let (summary, has_met_locks) = finish(start(&dues, USUAL));
         met += usize::from(has_met_locks);
-        assert_eq!(told.get("locked"), None, "all were taken over: {told:?}");
-        assert!(told.keys().all(|name| name == "sent"), "{told:?}");
+        assert_eq!(summary.get("locked"), None, "all were taken over: {summary:?}");
+        assert!(summary.keys().all(|name| name == "sent"), "{summary:?}");
         assert_eq!(finish(start(&dues, USUAL)), (counts([]), false), "nothing is left to do");
         assert_each_debited_once(&dues, MEMBERS, &format!("seed {seed}, folder {folder}"));
     }
     println!(
-        "{kills} kills; {met} runs met locks of one that was killed; {in_doubt} debits were in doubt before a last run"
+        "{kills} kills; {met} runs met locks of one that was killed; {in_doubt} debits were in doubt before \
+            a last run"
     );
     assert!(met * 8 >= kills, "seed {seed}: only {met} of {kills} kills hit a visit");
 }
@@ -194,7 +195,7 @@ fn kills_while_news_comes_in_leave_each_debit_settled_once() {
             Some(life) => took = life,
         }
         dues.json(&["sandbox", "deliver", "--as-of", "2026-02-05"]);
-        assert_eq!(dues.deliver("2026-02-05"), 0, "nothing is left to tell");
+        assert_eq!(dues.deliver("2026-02-05"), 0, "nothing is left to deliver");
         assert_eq!(dues.parked(), Vec::<Value>::new());
         let found = settled(&dues);
         assert_eq!(found.len(), MEMBERS, "settled after {kills} kills");
@@ -228,11 +229,11 @@ fn two_runs_at_once_make_one_debit_for_each_member() {
     let _alone = alone();
     for round in 0..3 {
         let dues = due(MEMBERS);
-        let told = [start(&dues, USUAL), start(&dues, USUAL)].map(finish);
-        let sent: u64 = told.iter().filter_map(|(counts, _)| counts.get("sent")).sum();
-        assert!(told.iter().all(|(counts, _)| !counts.contains_key("locked")), "{told:?}");
-        assert_eq!(sent, MEMBERS as u64, "round {round}: {told:?}");
-        assert_each_debited_once(&dues, MEMBERS, &format!("round {round}: {told:?}"));
+        let summaries = [start(&dues, USUAL), start(&dues, USUAL)].map(finish);
+        let sent: u64 = summaries.iter().filter_map(|(counts, _)| counts.get("sent")).sum();
+        assert!(summaries.iter().all(|(counts, _)| !counts.contains_key("locked")), "{summaries:?}");
+        assert_eq!(sent, MEMBERS as u64, "round {round}: {summaries:?}");
+        assert_each_debited_once(&dues, MEMBERS, &format!("round {round}: {summaries:?}"));
     }
 }
 

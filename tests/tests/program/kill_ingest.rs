@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::run::{Dues, alone};
-use crate::support::workload::{Crowd, Dice, Part, Told};
+use crate::support::workload::{Crowd, Dice, Output, Part};
 
 /// How many kills must hit a running program.
 const KILLS: usize = 100;
@@ -20,7 +20,7 @@ fn a_hundred_kills_leave_exactly_what_an_undisturbed_run_leaves() {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs(),
     };
-    println!("DUES_SEED={seed} tells this story again (the moments of the kills differ)");
+    println!("DUES_SEED={seed} repeats this workload (the moments of the kills differ)");
     let crowd = Crowd::new(seed);
     let records: usize =
         crowd.parts.iter().map(|part| part.lines.split(|byte| *byte == b'\n').count() - 1).sum();
@@ -28,7 +28,7 @@ fn a_hundred_kills_leave_exactly_what_an_undisturbed_run_leaves() {
         "{records} records; undisturbed: {:?}",
         crowd.parts.iter().map(|part| part.took).collect::<Vec<_>>()
     );
-    assert!(records > 2500 && crowd.told.records() > 500, "{records} records are too few to tell much");
+    assert!(records > 2500 && crowd.output.records() > 500, "{records} records are too few");
 
     let mut dice = Dice::new(seed ^ 0xdead);
     let mut tally = Tally::default();
@@ -49,10 +49,10 @@ fn a_hundred_kills_leave_exactly_what_an_undisturbed_run_leaves() {
             let output = dues.run(&["ingest", "--stream", part.stream, &file]);
             let said = String::from_utf8(output.stderr).unwrap();
             assert!(output.status.success(), "{}: {said}", output.status);
-            tally.hear(&said);
+            tally.count(&said);
         }
         folders += 1;
-        if let Some(difference) = Told::by(&dues).difference(&crowd.told) {
+        if let Some(difference) = Output::of(&dues).difference(&crowd.output) {
             panic!("seed {seed}, folder {folders}, after {} kills: {difference}", tally.kills);
         }
     }
@@ -77,7 +77,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn hear(&mut self, said: &str) {
+    fn count(&mut self, said: &str) {
         self.cut_short += usize::from(said.contains("by an earlier run"));
     }
 }
@@ -92,7 +92,7 @@ fn killed(dues: &Dues, part: &Part, file: &str, life: Duration, tally: &mut Tall
     child.kill().unwrap();
     let status = child.wait().unwrap();
     let said = said(&mut child);
-    tally.hear(&said);
+    tally.count(&said);
     let hit = running && status.code().is_none();
     assert!(hit || status.success(), "{status}: {said}");
     hit

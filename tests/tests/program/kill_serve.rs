@@ -14,7 +14,7 @@ use dues_store::{Engine as _, Store, SystemClock};
 use crate::ingest_http::processed;
 use crate::support::records::{activate, plain};
 use crate::support::run::{Dues, alone};
-use crate::support::server::{PATIENCE, Serving};
+use crate::support::server::{Serving, TIMEOUT};
 use crate::support::workload::Dice;
 
 const CLIENTS: usize = 50;
@@ -23,7 +23,7 @@ const KILLS: usize = 20;
 const MEMBERS: usize = 5;
 
 #[test]
-fn what_fifty_clients_were_told_is_taken_is_processed_once_however_often_the_server_is_killed() {
+fn acknowledged_records_of_fifty_clients_are_processed_once_through_twenty_kills() {
     let _alone = alone();
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let mut dice = Dice::new(seed);
@@ -31,19 +31,19 @@ fn what_fifty_clients_were_told_is_taken_is_processed_once_however_often_the_ser
     let (mut acknowledged, mut unanswered) = (BTreeSet::new(), BTreeSet::new());
     for round in 0..KILLS {
         let serving = Serving::start(&dues);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (acknowledge, acknowledgements) = std::sync::mpsc::channel();
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (address, tell) = (serving.address, tell.clone());
-                std::thread::spawn(move || send(address, &format!("{round}-{client}"), &tell))
+                let (address, acknowledge) = (serving.address, acknowledge.clone());
+                std::thread::spawn(move || send(address, &format!("{round}-{client}"), &acknowledge))
             })
             .collect();
-        drop(tell);
+        drop(acknowledge);
         // Kill at any moment after the first acknowledgement.
-        let first = told.recv_timeout(PATIENCE).unwrap();
+        let first = acknowledgements.recv_timeout(TIMEOUT).unwrap();
         std::thread::sleep(Duration::from_millis(20) + dice.within(Duration::from_millis(300)));
         serving.kill();
-        acknowledged.extend(std::iter::once(first).chain(told).flatten());
+        acknowledged.extend(std::iter::once(first).chain(acknowledgements).flatten());
         unanswered.extend(clients.into_iter().flat_map(|client| client.join().unwrap()));
     }
     let serving = Serving::start(&dues);
@@ -55,7 +55,7 @@ fn what_fifty_clients_were_told_is_taken_is_processed_once_however_often_the_ser
         acknowledged.len(),
         unanswered.len() / MEMBERS
     );
-    assert!(acknowledged.len() > KILLS * CLIENTS, "{} are too few to tell much", acknowledged.len());
+    assert!(acknowledged.len() > KILLS * CLIENTS, "{} are too few", acknowledged.len());
     assert!(!unanswered.is_empty(), "no kill cut a request short");
 
     let changes = changes(&dues);
@@ -77,7 +77,7 @@ fn what_fifty_clients_were_told_is_taken_is_processed_once_however_often_the_ser
 
 /// Sends members until a request is not answered, and reports the acknowledged ones. Returns those of the
 /// last request.
-fn send(address: SocketAddr, name: &str, tell: &Sender<Vec<String>>) -> Vec<String> {
+fn send(address: SocketAddr, name: &str, acknowledge: &Sender<Vec<String>>) -> Vec<String> {
     let mut connection = TcpStream::connect(address).map(BufReader::new);
     for n in 0.. {
         let users: Vec<String> = (0..MEMBERS).map(|member| format!("u-{name}-{n}-{member}")).collect();
@@ -87,7 +87,7 @@ fn send(address: SocketAddr, name: &str, tell: &Sender<Vec<String>>) -> Vec<Stri
             .map(|user| plain(&format!("leave-{user}"), "CANCEL", user, "2026-01-06").to_string());
         let body = joins.chain(leaves).collect::<Vec<_>>().join("\n");
         match connection.as_mut().map(|connection| exchange(connection, &body)) {
-            Ok(Ok(202)) => tell.send(users.clone()).unwrap(),
+            Ok(Ok(202)) => acknowledge.send(users.clone()).unwrap(),
             Ok(Ok(429)) => std::thread::sleep(Duration::from_millis(50)),
             Ok(Ok(status)) => panic!("answered with {status}"),
             Ok(Err(_)) | Err(_) => return users,
@@ -98,7 +98,7 @@ fn send(address: SocketAddr, name: &str, tell: &Sender<Vec<String>>) -> Vec<Stri
 
 /// One of many requests on a connection. Returns the status.
 fn exchange(connection: &mut BufReader<TcpStream>, body: &str) -> std::io::Result<u16> {
-    connection.get_ref().set_read_timeout(Some(PATIENCE))?;
+    connection.get_ref().set_read_timeout(Some(TIMEOUT))?;
     let head = format!(
         "POST /streams/memberships HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
         body.len()

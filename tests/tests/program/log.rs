@@ -31,10 +31,10 @@ fn named<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_server_tells_what_it_does_by_ids_and_never_what_a_record_says() {
+fn the_log_has_ids_and_never_payloads() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
-    dues.ingest_bytes("memberships", b"{\"private\":\"a word that nobody may read\"}\n");
+    dues.ingest_bytes("memberships", b"{\"private\":\"a private word\"}\n");
     let parked = dues.parked()[0]["parked_id"].as_str().unwrap().to_owned();
     let (id, bearer) = (dues.id("u-1", 0), format!("Bearer {TOKEN}"));
     let serving = Serving::with(&dues, &[], &[("DUES_TOKEN", TOKEN)]);
@@ -64,13 +64,13 @@ fn the_server_tells_what_it_does_by_ids_and_never_what_a_record_says() {
     serving.signal("-TERM");
     let (status, said) = serving.ended();
     assert_eq!(status.code(), Some(0));
-    for never in [TOKEN, "wrong-but-long-enough", "private", "a word that nobody may read"] {
+    for never in [TOKEN, "wrong-but-long-enough", "private", "a private word"] {
         assert!(!said.contains(never), "{never} is in the log:\n{said}");
     }
     let lines = lines(&said);
     assert_has(named(&lines, "listening")[0], &json!({"level": "INFO", "address": address, "token": true}));
     assert_has(
-        named(&lines, "refused at the door")[0],
+        named(&lines, "request rejected")[0],
         &json!({"level": "WARN", "from": "127.0.0.1", "code": "wrong_token", "status": 401, "method": "GET"}),
     );
     assert_has(
@@ -101,8 +101,11 @@ fn more_can_be_asked_for_and_of_one_part_alone() {
             .status,
         202
     );
-    assert_has(&serving.hears("taken"), &json!({"level": "DEBUG", "stream": "memberships", "records": 1}));
-    assert_has(&serving.hears("batch"), &json!({"stream": "memberships", "applied": 1}));
+    assert_has(
+        &serving.wait_for_log("taken"),
+        &json!({"level": "DEBUG", "stream": "memberships", "records": 1}),
+    );
+    assert_has(&serving.wait_for_log("batch"), &json!({"stream": "memberships", "applied": 1}));
     drop(serving);
     let quiet = Serving::with(&dues, &[], &[("DUES_LOG", "off")]);
     assert_eq!(quiet.webhook(&event("evt_1", "invoice.paid", "u-1")).status, 404);
@@ -113,8 +116,8 @@ fn more_can_be_asked_for_and_of_one_part_alone() {
 #[test]
 fn commands_that_run_once_say_what_they_said_and_log_when_asked() {
     let dues = Dues::new();
-    let nobody = |event: &str| {
-        dues.file("members", plain(event, "CANCEL", "nobody", "2026-01-06").to_string().as_bytes())
+    let unknown = |event: &str| {
+        dues.file("members", plain(event, "CANCEL", "no-such-user", "2026-01-06").to_string().as_bytes())
     };
     let run = |file: &str, settings: &[(&str, &str)]| {
         let mut command = dues.command(&["ingest", "--stream", "memberships", file]);
@@ -122,9 +125,9 @@ fn commands_that_run_once_say_what_they_said_and_log_when_asked() {
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert_eq!(run(&nobody("m-1"), &[]), "", "what is parked is in the summary");
-    let told = lines(&run(&nobody("m-2"), &[("DUES_LOG", "warn")]));
-    assert_has(named(&told, "parked a record")[0], &json!({"level": "WARN", "event": "m-2"}));
+    assert_eq!(run(&unknown("m-1"), &[]), "", "what is parked is in the summary");
+    let logged = lines(&run(&unknown("m-2"), &[("DUES_LOG", "warn")]));
+    assert_has(named(&logged, "parked a record")[0], &json!({"level": "WARN", "event": "m-2"}));
 }
 
 #[test]

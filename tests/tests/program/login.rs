@@ -180,7 +180,7 @@ fn a_session_survives_a_restart_and_ends_with_its_token() {
     assert_eq!(local.ask("GET", "/", &[HTML], b"").status, 200);
     assert!(
         !local.ask("GET", "/", &[HTML], b"").body.contains("Sign out"),
-        "without a token nobody signs in"
+        "without a token there is no sign-in"
     );
     assert_eq!(local.ask("GET", "/console/sign-in", &[HTML], b"").status, 404);
 }
@@ -196,7 +196,7 @@ fn guessing_is_slow_and_has_an_end() {
         assert_eq!(wrong.status, 401);
         assert_says(
             &wrong.body,
-            &["That is not the token", "name=\"next\" value=\"/console/parked\"", "role=\"alert\""],
+            &["Wrong token", "name=\"next\" value=\"/console/parked\"", "role=\"alert\""],
         );
         assert!(!wrong.head.contains("set-cookie") && !wrong.body.contains("a-token"), "{wrong:?}");
     }

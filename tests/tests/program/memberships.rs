@@ -273,14 +273,14 @@ fn yearly_dues_from_29_february_come_back_to_it_in_leap_years() {
 }
 
 #[test]
-fn a_change_for_somebody_unknown_is_parked_and_names_the_user() {
+fn a_change_for_an_unknown_user_is_parked_and_names_the_user() {
     let dues = member();
-    let nobody = [
+    let unknown = [
         plain("m-2", "CANCEL", "u-9", "2026-01-10"),
         change("m-3", "UPGRADE", "u-9", "2026-01-10", tier("Pro", "29.99")),
         change("m-4", "PAUSE", "u-9", "2026-01-10", json!({"pause_duration_months": 2})),
     ];
-    assert_eq!(dues.members(&nobody), counts([("parked", 3)]));
+    assert_eq!(dues.members(&unknown), counts([("parked", 3)]));
     assert!(
         texts(&dues.parked(), "reason").iter().all(|reason| reason == "user_id: u-9 has no billing record")
     );

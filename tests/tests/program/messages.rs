@@ -51,7 +51,7 @@ fn a_user_without_records_is_inactive_and_an_unknown_record_is_an_error() {
 }
 
 #[test]
-fn every_command_tells_people_what_they_need() {
+fn every_command_prints_what_operators_need() {
     let dues = Dues::new();
     let members = dues.file(
         "members.ndjson",
@@ -87,9 +87,9 @@ fn every_command_tells_people_what_they_need() {
         ],
     );
     assert_says(&shown, &["cancels 2026-03-01"]);
-    let told = dues.ok(&["history", &id]);
+    let history = dues.ok(&["history", &id]);
     assert_says(
-        &told,
+        &history,
         &[
             "m-1",
             "memberships ACTIVATE",
@@ -100,7 +100,7 @@ fn every_command_tells_people_what_they_need() {
             "ERROR",
         ],
     );
-    assert_says(&told, &["applied", "R01 Insufficient funds", "2026-02-03T15:30:00"]);
+    assert_says(&history, &["applied", "R01 Insufficient funds", "2026-02-03T15:30:00"]);
     assert_says(
         &dues.ok(&["parked"]),
         &["memberships", "line 2", "m-2", "u-9", "user_id: u-9 has no billing record", "1 parked"],

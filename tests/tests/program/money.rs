@@ -140,7 +140,7 @@ fn every_amount_that_pays_for_nothing_is_listed_with_its_reason() {
     assert_eq!((paid, paid + open), (2 * 1499, 10_497));
     let status = |n: usize| wrong.dues.subscriptions(&format!("u-{n}"))[0]["billing_status"].clone();
     assert_eq!([1, 2, 3, 5, 6].map(status), ["COMPLETED", "COMPLETED", "SCHEDULED", "WAIVED", "SCHEDULED"]);
-    // A record with open money of its own is not debited; only u-4 owes and has none.
+    // A record with open money of its own is not debited; only u-4 has an amount due and no such money.
     wrong.dues.ok(&["collect", "--process", "INITIAL", "--as-of", FIRST]);
     assert_eq!([3, 4, 6].map(status), ["SCHEDULED", "ACHSENT", "SCHEDULED"]);
     assert_eq!(wrong.dues.run(&["audit"]).status.code(), Some(0));
@@ -190,8 +190,8 @@ fn surplus_pays_the_next_record_and_a_decision_has_its_actor() {
     assert_eq!(dues.run(&["audit"]).status.code(), Some(0));
 }
 
-/// A member whose debit at the sandbox settles after another payment: the debit's money is surplus, and its
-/// id is returned.
+/// A member with a debit at the sandbox that settles after another payment: the debit's money is surplus, and
+/// its id is returned.
 fn paid_twice(dues: &Dues) -> String {
     dues.members(&[activate("m-1", "u-1")]);
     let id = dues.id("u-1", 0);

@@ -17,7 +17,7 @@ fn wait_for<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn readiness_and_metrics_tell_how_it_is() {
+fn readiness_and_metrics_report_the_state() {
     let dues = Dues::new();
     let serving = Serving::start(&dues);
     let lines = format!("nonsense\n{}\n", activate("m-1", "u-1"));
@@ -27,7 +27,7 @@ fn readiness_and_metrics_tell_how_it_is() {
     let metric = |line: &str| {
         let answer = serving.ask("GET", "/metrics", &[], b"");
         assert_says(&answer.head, &["content-type: text/plain; version=0.0.4"]);
-        answer.body.lines().any(|told| told == line)
+        answer.body.lines().any(|found| found == line)
     };
     for line in [
         r#"dues_records_total{stream="memberships",fate="applied"} 1"#,
@@ -82,7 +82,7 @@ fn a_second_one_on_the_same_data_refuses_and_other_commands_work_beside_it() {
 }
 
 #[test]
-fn with_a_token_it_serves_other_machines_and_nobody_without_it() {
+fn it_serves_other_machines_only_with_a_token() {
     let dues = Dues::new();
     assert_says(
         &dues.fails(&["serve", "--port", "0", "--host", "0.0.0.0"]),
@@ -144,15 +144,17 @@ fn a_job_that_was_missed_runs_when_it_starts_and_not_again() {
     wait_for(engine.set_checkpoint("schedule", "notifier", 1)).unwrap();
     let times = [("DUES_SCHEDULE", "notifier=00:00,retry=off,scheduled=off,pause=off")];
     let serving = Serving::with(&dues, &[], &times);
-    let done = serving.hears("job done");
+    let done = serving.wait_for_log("job done");
     assert_has(
         &done,
-        &json!({"level": "INFO", "job": "notifier", "outcome": "told of 1 records, 0 were told before"}),
+        &json!({"level": "INFO", "job": "notifier",
+            "outcome": "published 1 reminders, 0 were published before"}),
     );
-    let told = engine.records("events", 0, 100).unwrap();
-    let reminders =
-        told.iter().filter(|record| String::from_utf8_lossy(&record.data).contains("SubscriptionDueSoon"));
-    assert_eq!(reminders.count(), 1, "{told:?}");
+    let published = engine.records("events", 0, 100).unwrap();
+    let reminders = published
+        .iter()
+        .filter(|record| String::from_utf8_lossy(&record.data).contains("SubscriptionDueSoon"));
+    assert_eq!(reminders.count(), 1, "{published:?}");
     serving.signal("-TERM");
     assert_eq!(serving.ended().0.code(), Some(0));
     let again = Serving::with(&dues, &[], &times);

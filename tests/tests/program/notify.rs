@@ -7,10 +7,10 @@ use crate::support::run::{Dues, assert_has, counts, texts};
 
 impl Dues {
     fn notify(&self, as_of: &str, more: &[&str]) -> (u64, u64, u64) {
-        let told = self.json(&[&["notify", "--as-of", as_of], more].concat());
-        let count = |name: &str| told[name].as_u64().unwrap();
-        assert_eq!((&told["failed"], &told["locked"]), (&json!(0), &json!(false)));
-        assert_eq!(count("due_soon"), count("told") + count("known"), "{told}");
+        let summary = self.json(&[&["notify", "--as-of", as_of], more].concat());
+        let count = |name: &str| summary[name].as_u64().unwrap();
+        assert_eq!((&summary["failed"], &summary["locked"]), (&json!(0), &json!(false)));
+        assert_eq!(count("due_soon"), count("told") + count("known"), "{summary}");
         (count("due_soon"), count("told"), count("known"))
     }
 
@@ -23,7 +23,7 @@ impl Dues {
 }
 
 #[test]
-fn a_member_is_told_once_for_each_record() {
+fn a_member_is_reminded_once_for_each_record() {
     let dues = Dues::new();
     dues.members(&[
         activate("m-1", "u-1"),
@@ -45,7 +45,8 @@ fn a_member_is_told_once_for_each_record() {
     assert_eq!(messages.len(), 2);
     assert_has(
         &messages[0]["detail"],
-        &json!({"user_id": "u-1", "subscription_id": record["subscription_id"], "billing_date": "2026-02-01T00:00:00Z",
+        &json!({"user_id": "u-1", "subscription_id": record["subscription_id"],
+            "billing_date": "2026-02-01T00:00:00Z",
             "billing_amount": "14.99", "billing_period": "02/2026", "tier": "Plus:v2", "term": "MONTHLY"}),
     );
     assert_eq!(messages[1]["detail"]["user_id"], "u-2");
@@ -69,7 +70,7 @@ fn how_many_days_ahead_can_be_chosen() {
 }
 
 #[test]
-fn nobody_is_told_of_a_debit_that_will_not_be_made() {
+fn a_debit_that_will_not_be_made_is_not_announced() {
     let dues = Dues::new();
     let users = ["cancels", "closed", "pauses", "waived"];
     dues.members(&users.map(|user| activate(&format!("m-{user}"), user)));
@@ -84,7 +85,7 @@ fn nobody_is_told_of_a_debit_that_will_not_be_made() {
 }
 
 #[test]
-fn a_member_who_is_barred_is_not_told_of_a_debit_that_will_not_be_made() {
+fn a_barred_member_gets_no_reminder() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     dues.account("u-1", "0010");

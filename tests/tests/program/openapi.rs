@@ -8,7 +8,8 @@ use crate::support::run::Dues;
 use crate::support::server::Serving;
 
 /// Reports what is wrong with a document that is not OpenAPI 3.1, and duplicate names.
-const VALIDATE: &str = "import json, sys; from openapi_spec_validator import OpenAPIV31SpecValidator, validate; \
+const VALIDATE: &str = "import json, sys; from openapi_spec_validator import OpenAPIV31SpecValidator, \
+    validate; \
                         validate(json.load(open(sys.argv[1])), cls=OpenAPIV31SpecValidator)";
 const TOKEN: &str = "0123456789abcdef-secret";
 
@@ -23,8 +24,8 @@ fn document(serving: &Serving, token: Option<&str>) -> Value {
 
 fn assert_is_valid(dues: &Dues, document: &Value) {
     let file = dues.file("openapi.json", document.to_string().as_bytes());
-    let told = Command::new(python()).args(["-c", VALIDATE, &file]).output().unwrap();
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = Command::new(python()).args(["-c", VALIDATE, &file]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn the_document_is_openapi_3_1() {
     let open = document(&Serving::start(&dues), None);
     assert_eq!(open["openapi"], "3.1.0");
     assert_is_valid(&dues, &open);
-    assert_eq!(open.get("security"), None, "whoever is on this machine is answered");
+    assert_eq!(open.get("security"), None, "local clients need no token");
     let serving = Serving::with(&dues, &[], &[("DUES_TOKEN", TOKEN), ("DUES_READ_MODELS", "usage")]);
     let guarded = document(&serving, Some(TOKEN));
     assert_is_valid(&dues, &guarded);
@@ -81,9 +82,9 @@ fn the_document_is_openapi_3_1() {
     let mut twice = open;
     twice["paths"]["/ready"]["get"]["operationId"] = "get_health".into();
     let file = dues.file("openapi.json", twice.to_string().as_bytes());
-    let told = Command::new(python()).args(["-c", VALIDATE, &file]).output().unwrap();
+    let output = Command::new(python()).args(["-c", VALIDATE, &file]).output().unwrap();
     assert!(
-        !told.status.success() && String::from_utf8_lossy(&told.stderr).contains("get_health"),
-        "{told:?}"
+        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("get_health"),
+        "{output:?}"
     );
 }

@@ -6,8 +6,10 @@ use crate::support::run::{Dues, assert_says, counts};
 
 /// A member with first dues that were paid and returned late, and a settlement for an unknown record.
 fn returned_late(dues: &Dues) -> String {
-    let terms = json!({"tier":"Plus","version":"v2","term":"MONTHLY","amount":"14.99","billing_date":"2026-01-31T00:00:00Z","provider":"cognito"});
-    let joins = json!({"event_id":"m-1","type":"ACTIVATE","occurred_at":"2026-01-05T00:00:00Z","user_id":"u-1","membership":terms});
+    let terms = json!({"tier": "Plus", "version": "v2", "term": "MONTHLY", "amount": "14.99",
+        "billing_date": "2026-01-31T00:00:00Z", "provider": "cognito"});
+    let joins = json!({"event_id": "m-1", "type": "ACTIVATE", "occurred_at": "2026-01-05T00:00:00Z",
+        "user_id": "u-1", "membership": terms});
     assert_eq!(dues.members(&[joins]), counts([("applied", 1)]));
     let id = dues.id("u-1", 0);
     let payments = [
@@ -26,8 +28,10 @@ fn settlement(id: &str, event: &str, kind: &str, day: &str) -> Value {
         _ => "FAILED",
     };
     let code = (kind == "RETURNED").then_some("R01");
-    json!({"event_id":event,"type":format!("SUBSCRIPTION_{kind}"),"occurred_at":format!("{day}T00:00:00Z"),"payment":{"payment_id":format!("pay-{event}"),
-        "subscription_id":id,"user_id":"u-1","status":status,"amount":"14.99","currency":"USD","processor":"JPM","confirmation_id":"c-1",
+    json!({"event_id": event, "type": format!("SUBSCRIPTION_{kind}"),
+        "occurred_at": format!("{day}T00:00:00Z"), "payment": {"payment_id": format!("pay-{event}"),
+        "subscription_id": id, "user_id": "u-1", "status": status, "amount": "14.99", "currency": "USD",
+        "processor": "JPM", "confirmation_id": "c-1",
         "payment_type":"ACH","account_mask":"6789","return_code":code,"message":null}})
 }
 
@@ -60,18 +64,18 @@ fn a_member_is_explained_as_of_any_time() {
         (&then["access"]["tier"], &then["credits"], &then["records"][0]["status"]),
         (&json!("JOURNEYMAN"), &json!(5), &json!("COMPLETED"))
     );
-    let beats = then["story"].as_array().unwrap();
-    assert_eq!(beats.last().unwrap()["event_id"], "p-2", "what came later is not told");
+    let entries = then["story"].as_array().unwrap();
+    assert_eq!(entries.last().unwrap()["event_id"], "p-2", "later events are absent");
     assert!(
-        beats.iter().all(|beat| beat["event_id"].is_string() && beat["subscription_id"].is_string()),
-        "{beats:#?}"
+        entries.iter().all(|entry| entry["event_id"].is_string() && entry["subscription_id"].is_string()),
+        "{entries:#?}"
     );
-    assert!(beats.iter().any(|beat| beat["subscription_id"] == id.as_str()
-        && beat["from"] == "ACHSENT"
-        && beat["to"] == "COMPLETED"));
+    assert!(entries.iter().any(|entry| entry["subscription_id"] == id.as_str()
+        && entry["from"] == "ACHSENT"
+        && entry["to"] == "COMPLETED"));
     let before = dues.json(&["explain", "u-1", "--at", "2026-01-06"]);
     assert_eq!(before["next"][0]["at"], "2026-02-02T08:00:00Z", "the thirty-first is a Saturday");
-    assert_says(&dues.fails(&["explain", "nobody"]), &["unknown member nobody"]);
+    assert_says(&dues.fails(&["explain", "no-such-user"]), &["unknown member no-such-user"]);
 }
 
 #[test]
@@ -84,8 +88,8 @@ fn an_audit_agrees_until_a_row_is_changed_by_hand() {
     drop(file);
     let output = dues.run(&["audit", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let findings = told["findings"].as_array().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
     let missing = findings.iter().find(|finding| finding["kind"] == "missing").unwrap();
     assert_eq!(
         (&missing["table"], &missing["key"]),
@@ -123,8 +127,10 @@ fn parked_records_are_shown_whole_and_driven_through_again() {
     assert_says(&dues.fails(&["parked", "show", "zz"]), &["no parked record zz"]);
     assert_eq!(dues.run(&["parked", "redrive"]).status.code(), Some(2), "which ones has to be said");
     // A tier that is not in the map: fixed by configuration, then redriven.
-    let terms = json!({"tier":"Gold","version":"v1","term":"MONTHLY","amount":"14.99","billing_date":"2026-01-31T00:00:00Z"});
-    dues.members(&[json!({"event_id":"m-1","type":"ACTIVATE","occurred_at":"2026-01-05T00:00:00Z","user_id":"u-1","membership":terms})]);
+    let terms = json!({"tier": "Gold", "version": "v1", "term": "MONTHLY", "amount": "14.99",
+        "billing_date": "2026-01-31T00:00:00Z"});
+    dues.members(&[json!({"event_id": "m-1", "type": "ACTIVATE", "occurred_at": "2026-01-05T00:00:00Z",
+        "user_id": "u-1", "membership": terms})]);
     let id = dues.id("u-1", 0);
     dues.payments(&[
         settlement(&id, "p-1", "SUBMITTED", "2026-02-02"),

@@ -238,7 +238,7 @@ fn a_notification_of_change_is_noted_and_the_debit_goes_on() {
 }
 
 #[test]
-fn a_settlement_that_is_told_twice_by_two_facts_counts_once() {
+fn a_settlement_reported_by_two_facts_counts_once() {
     let (dues, debit) = member();
     dues.payments(&[debit.submitted("p-1", "2026-02-01"), debit.completed("p-2", "2026-02-03")]);
     // The same report, in other words: nothing new. A later one of the same money: the latest counts.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::sandbox_ledger::wait_for;
 use crate::support::records::{activate, change, plain, plus};
 use crate::support::run::{Dues, alone, assert_has, counts, ndjson};
-use crate::support::server::{PATIENCE, Serving};
+use crate::support::server::{Serving, TIMEOUT};
 use crate::support::workload::Dice;
 
 const FIRST: &str = "2026-02-02T08:00:00Z";
@@ -23,7 +23,7 @@ const KILLS_A_FOLDER: usize = 3;
 
 impl Dues {
     /// The messages of a stream, without repeats; repeats must be identical.
-    fn told_on(&self, stream: &str) -> Vec<Value> {
+    fn published_on(&self, stream: &str) -> Vec<Value> {
         let mut known: HashMap<String, Value> = HashMap::new();
         let mut messages = Vec::new();
         for mut record in self.tail(stream, &["--all"]) {
@@ -52,15 +52,15 @@ impl Dues {
                 names.iter().map(|name| detail[*name].to_string().replace('"', "")).collect();
             (kind.to_owned(), words.join(" "))
         };
-        self.told_on("events").iter().map(short).collect()
+        self.published_on("events").iter().map(short).collect()
     }
 }
 
 #[test]
-fn others_are_told_of_every_change_once() {
+fn every_change_is_published_once() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1"), activate("m-2", "u-2")]);
-    let updates = dues.told_on("subscriptions");
+    let updates = dues.published_on("subscriptions");
     assert_eq!(updates.len(), 2);
     let record = dues.only("u-1");
     let first = updates.iter().find(|update| update["user_id"] == "u-1").unwrap();
@@ -70,7 +70,8 @@ fn others_are_told_of_every_change_once() {
     );
     assert_has(
         &first["subscription"],
-        &json!({"billing_status": "SCHEDULED", "billing_date": record["billing_date"], "billing_amount": "14.99"}),
+        &json!({"billing_status": "SCHEDULED", "billing_date": record["billing_date"],
+            "billing_amount": "14.99"}),
     );
     let changed = |words: &str| ("SubscriptionStatusChanged".to_owned(), words.to_owned());
     assert_eq!(dues.bus(), [changed("u-1 null SCHEDULED"), changed("u-2 null SCHEDULED")]);
@@ -83,24 +84,27 @@ fn others_are_told_of_every_change_once() {
 }
 
 #[test]
-fn a_payment_is_told_from_the_debit_to_the_credits() {
+fn a_payment_is_published_from_the_debit_to_the_credits() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     assert_eq!(dues.collect("INITIAL", FIRST), counts([("sent", 1)]));
     assert_eq!(dues.deliver(LATER), 1);
-    let told = dues.bus();
-    let has = |kind: &str, words: &str| told.contains(&(kind.to_owned(), words.to_owned()));
+    let published = dues.bus();
+    let has = |kind: &str, words: &str| published.contains(&(kind.to_owned(), words.to_owned()));
     for words in ["u-1 null SCHEDULED", "u-1 SCHEDULED ACHSENT", "u-1 ACHSENT COMPLETED"] {
-        assert!(has("SubscriptionStatusChanged", words), "{words} in {told:?}");
+        assert!(has("SubscriptionStatusChanged", words), "{words} in {published:?}");
     }
-    assert!(has("TierChanged", "u-1 free JOURNEYMAN") && has("CreditsGranted", "u-1 GRANT 5"), "{told:?}");
+    assert!(
+        has("TierChanged", "u-1 free JOURNEYMAN") && has("CreditsGranted", "u-1 GRANT 5"),
+        "{published:?}"
+    );
 
     dues.members(&[
         change("m-2", "PAUSE", "u-1", "2026-02-06", json!({"pause_duration_months": 1})),
         plain("m-3", "UNPAUSE", "u-1", "2026-02-07"),
     ]);
     let events: Vec<Value> =
-        dues.told_on("subscriptions").iter().map(|update| update["event"].clone()).collect();
+        dues.published_on("subscriptions").iter().map(|update| update["event"].clone()).collect();
     assert_eq!(events.last(), Some(&json!("pause-resume")), "{events:?}");
     let versions = versions(&dues);
     for record in dues.subscriptions("u-1") {
@@ -112,7 +116,7 @@ fn a_payment_is_told_from_the_debit_to_the_credits() {
 /// The published versions of each billing record, in order.
 fn versions(dues: &Dues) -> BTreeMap<String, Vec<u64>> {
     let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for update in dues.told_on("subscriptions") {
+    for update in dues.published_on("subscriptions") {
         versions
             .entry(update["subscription_id"].as_str().unwrap().to_owned())
             .or_default()
@@ -159,8 +163,8 @@ fn a_program_that_is_killed_loses_no_message_and_swaps_none() {
             assert_eq!(ids(&dues, stream), ids(&calm, stream), "seed {seed}: {stream}");
         }
     }
-    println!("{kills} kills, {cut_short} of them before others were told all");
-    assert!(cut_short > 0, "seed {seed}: no kill has cut the telling short");
+    println!("{kills} kills, {cut_short} of them before everything was published");
+    assert!(cut_short > 0, "seed {seed}: no kill interrupted publishing");
 }
 
 /// Ingests members who join, pause and resume.
@@ -188,13 +192,14 @@ fn behind(dues: &Dues) -> bool {
 }
 
 fn ids(dues: &Dues, stream: &str) -> Vec<String> {
-    let mut ids: Vec<String> = dues.told_on(stream).iter().map(|message| message["id"].to_string()).collect();
+    let mut ids: Vec<String> =
+        dues.published_on(stream).iter().map(|message| message["id"].to_string()).collect();
     ids.sort();
     ids
 }
 
 #[test]
-fn nobody_loses_changes_because_another_has_seen_them() {
+fn each_follower_reads_all_changes() {
     let ahead = |name: &str| {
         let dues = Dues::new();
         dues.members(&[activate("m-1", "u-1")]);
@@ -214,22 +219,22 @@ fn nobody_loses_changes_because_another_has_seen_them() {
         }
         dues
     };
-    let told = ahead("projector").bus();
-    assert!(told.contains(&("TierChanged".to_owned(), "u-1 free SAGE".to_owned())), "{told:?}");
+    let published = ahead("projector").bus();
+    assert!(published.contains(&("TierChanged".to_owned(), "u-1 free SAGE".to_owned())), "{published:?}");
     assert_eq!(ahead("kinesis-feeder").groups("u-1"), ["dues-sage"]);
 }
 
 #[test]
-fn a_server_tells_others_while_it_serves() {
+fn a_server_publishes_while_it_serves() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let id = dues.id("u-1", 0);
     let server = Serving::start(&dues);
     let answer = server.ask("POST", &format!("/u-1/subscriptions/{id}/waive"), &[], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !dues.bus().contains(&("SubscriptionStatusChanged".to_owned(), "u-1 SCHEDULED WAIVED".to_owned())) {
-        assert!(Instant::now() < deadline, "nobody was told: {:?}", dues.bus());
+        assert!(Instant::now() < deadline, "published: {:?}", dues.bus());
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(versions(&dues)[&id], [1, 2]);

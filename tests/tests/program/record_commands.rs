@@ -31,15 +31,15 @@ impl Dues {
     /// Runs a command on the n-th record of `u-1`, and returns the record after it.
     fn ask(&self, verb: &str, n: usize, as_of: &str, more: &[&str]) -> Value {
         let id = self.id("u-1", n);
-        let told = self.json(&[&[verb, "u-1", &id, "--as-of", as_of], more].concat());
+        let answer = self.json(&[&[verb, "u-1", &id, "--as-of", as_of], more].concat());
         assert_eq!(
-            told,
+            answer,
             self.subscriptions("u-1")
                 .into_iter()
                 .find(|record| record["subscription_id"] == id.as_str())
                 .unwrap()
         );
-        told
+        answer
     }
 
     /// Runs a command that must fail: exit code 1, and this message.
@@ -132,7 +132,14 @@ fn what_cannot_be_paid_is_refused_with_its_reason() {
     dues.refuses("pay", 1, BACK, &[], &["nothing was debited", "not due before 2026-03-01T00:00:00Z"]);
     dues.refuses_of("u-2", &dues.id("u-1", 0), "pay", BACK, &[], &["belongs to another user"]);
     dues.refuses_of("u-1", "no-such-record", "pay", BACK, &[], &["no billing record no-such-record"]);
-    dues.refuses_of("nobody", "no-such-record", "pay", BACK, &[], &["no billing record no-such-record"]);
+    dues.refuses_of(
+        "no-such-user",
+        "no-such-record",
+        "pay",
+        BACK,
+        &[],
+        &["no billing record no-such-record"],
+    );
     dues.ask("pause", 0, BACK, &["--months", "1"]);
     dues.refuses("pay", 0, BACK, &[], &["nothing was debited", "paused"]);
     assert_eq!(dues.debits("u-1").len(), 1);
@@ -162,7 +169,8 @@ fn a_payment_that_the_gateway_refuses_is_a_failure_that_is_on_record() {
     );
     assert_has(
         &dues.subscriptions("u-1")[0],
-        &json!({"billing_status": "ERROR", "process": "MANUAL_REPAYMENT", "attempts": 2, "usio_error": "R01 Insufficient funds"}),
+        &json!({"billing_status": "ERROR", "process": "MANUAL_REPAYMENT", "attempts": 2,
+            "usio_error": "R01 Insufficient funds"}),
     );
     dues.fails(&["pay", "u-1", &id, "--as-of", BACK]);
     dues.refuses("pay", 0, BACK, &[], &["nothing was debited", "presented 3 times"]);
@@ -292,7 +300,7 @@ fn a_pause_does_not_make_a_stopped_account_good() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart_from_what_cannot_be_done() {
+fn wrong_usage_and_refusals_have_different_exit_codes() {
     let dues = member();
     let id = dues.id("u-1", 0);
     for (args, wanted) in [

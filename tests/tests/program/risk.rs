@@ -27,12 +27,12 @@ fn company() -> Dues {
 
 impl Dues {
     fn risk(&self, as_of: &str) -> Value {
-        let mut told = self.json(&["risk", "--as-of", as_of]);
-        let told = told.as_object_mut().unwrap();
+        let mut report = self.json(&["risk", "--as-of", as_of]);
+        let report = report.as_object_mut().unwrap();
         for end in ["from", "until"] {
-            told.remove(end).unwrap();
+            report.remove(end).unwrap();
         }
-        json!(told)
+        json!(report)
     }
 }
 
@@ -90,13 +90,13 @@ fn the_window_is_sixty_days() {
     assert_eq!(dues.risk("2026-04-03T08:10:00Z")["debits"], 0, "sixty days after they were sent");
     assert_eq!(dues.risk("2026-04-05T05:59:00Z")["overall"]["returns"], 6);
     assert_eq!(dues.risk("2026-04-05T06:01:00Z")["overall"]["returns"], 0, "sixty days after they came back");
-    let told = dues.json(&["risk", "--as-of", "2026-04-03T08:00:00Z"]);
-    let ends = ["from", "until"].map(|end| told[end].as_str().unwrap()[..16].to_owned());
+    let report = dues.json(&["risk", "--as-of", "2026-04-03T08:00:00Z"]);
+    let ends = ["from", "until"].map(|end| report[end].as_str().unwrap()[..16].to_owned());
     assert_eq!(ends, ["2026-02-02T08:00", "2026-04-03T08:00"]);
 }
 
 #[test]
-fn every_presentment_is_a_debit_and_shares_are_told_to_three_places() {
+fn every_presentment_is_a_debit_and_shares_have_three_decimals() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1"), activate("m-2", "u-2")]);
     dues.account("u-1", "0001");

@@ -64,11 +64,11 @@ impl Dues {
     /// Ingests the network's events, and returns how many there were. None may be parked, ignored or a
     /// duplicate.
     pub(crate) fn deliver(&self, as_of: &str) -> u64 {
-        let told = self.json(&["sandbox", "deliver", "--as-of", as_of]);
+        let summary = self.json(&["sandbox", "deliver", "--as-of", as_of]);
         for outcome in ["parked", "ignored", "duplicate"] {
-            assert_eq!(told[outcome], 0, "{told}");
+            assert_eq!(summary[outcome], 0, "{summary}");
         }
-        told["applied"].as_u64().unwrap()
+        summary["applied"].as_u64().unwrap()
     }
 
     /// All debits requested from the network, in order of time. Only while no program has the data open.
@@ -139,12 +139,12 @@ pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// The result of a run: the counts that are not zero, with `left.…` for skipped records.
-pub(crate) fn tally(told: &Value) -> BTreeMap<String, u64> {
-    let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("no count in {told}"));
+pub(crate) fn tally(summary: &Value) -> BTreeMap<String, u64> {
+    let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("no count in {summary}"));
     let mut counts: BTreeMap<String, u64> =
-        COUNTS.iter().map(|name| ((*name).to_owned(), count(&told[name]))).collect();
+        COUNTS.iter().map(|name| ((*name).to_owned(), count(&summary[name]))).collect();
     counts.extend(
-        told["left"]
+        summary["left"]
             .as_object()
             .unwrap()
             .iter()

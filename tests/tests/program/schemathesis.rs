@@ -55,7 +55,8 @@ fn usage_answers_as_it_is_described() {
 fn figureforge_answers_as_it_is_described() {
     asked(&["figureforge"], STRICT, |dues, serving| {
         api_fixtures::figureforge(dues, serving);
-        let purge = "\n[[operations]]\ninclude-path = \"/models/figureforge/images/{image_id}/purge\"\nparameters = { image_id = \"i-2\" }\n";
+        let purge = "\n[[operations]]\ninclude-path \
+            = \"/models/figureforge/images/{image_id}/purge\"\nparameters = { image_id = \"i-2\" }\n";
         let ids = [
             ("user_id", "ada"),
             ("stripe_sub_id", "sub_ada"),
@@ -133,10 +134,10 @@ fn fuzzed(dues: &Dues, serving: &Serving, tags: &[&str], operations: usize) {
     for tag in tags {
         command.args(["--include-tag", tag]);
     }
-    let told = command.current_dir(dues.beside("")).output().unwrap();
-    let said = String::from_utf8_lossy(&told.stdout).into_owned();
+    let output = command.current_dir(dues.beside("")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{said}");
-    assert!(told.status.success(), "{said}\n{}", String::from_utf8_lossy(&told.stderr));
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(
         said.contains(&format!("{operations} selected /"))
             && said.contains(&format!("Tested: {operations}\n")),

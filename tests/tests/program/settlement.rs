@@ -26,18 +26,24 @@ fn a_membership_is_activated_debited_and_settled_and_the_next_period_is_schedule
     assert_has(
         &records[0],
         &json!({
-            "subscription_id": id, "user_id": "u-1", "billing_date": "2026-02-01T00:00:00Z", "billing_period": "02/2026",
-            "billing_amount": "14.99", "transaction_id": "c-991", "usio_error": "", "completion_date": "2026-02-03T15:30:00Z",
+            "subscription_id": id, "user_id": "u-1", "billing_date": "2026-02-01T00:00:00Z",
+            "billing_period": "02/2026",
+            "billing_amount": "14.99", "transaction_id": "c-991", "usio_error": "",
+            "completion_date": "2026-02-03T15:30:00Z",
             "initial_run_date": "2026-02-01T15:30:00Z", "last_run_date": "2026-02-03T15:30:00.000000000Z",
-            "created_date": "2026-01-05T12:00:00Z", "term": "MONTHLY", "receipt_account_mask": "6789", "receipt_payment_type": "ACH",
-            "receipt_tier_name": "Plus:v2", "pause_duration_months": 0, "next_subscription_id": records[1]["subscription_id"],
+            "created_date": "2026-01-05T12:00:00Z", "term": "MONTHLY", "receipt_account_mask": "6789",
+            "receipt_payment_type": "ACH",
+            "receipt_tier_name": "Plus:v2", "pause_duration_months": 0,
+            "next_subscription_id": records[1]["subscription_id"],
         }),
     );
     assert_has(
         &records[1],
         &json!({
-            "billing_date": "2026-03-01T00:00:00Z", "billing_period": "03/2026", "billing_amount": "14.99", "transaction_id": "",
-            "usio_error": "", "process": "INITIAL", "receipt_tier_name": "Plus:v2", "receipt_account_mask": "",
+            "billing_date": "2026-03-01T00:00:00Z", "billing_period": "03/2026", "billing_amount": "14.99",
+            "transaction_id": "",
+            "usio_error": "", "process": "INITIAL", "receipt_tier_name": "Plus:v2",
+            "receipt_account_mask": "",
         }),
     );
     assert_ne!(records[0]["subscription_id"], records[1]["subscription_id"]);
@@ -46,7 +52,7 @@ fn a_membership_is_activated_debited_and_settled_and_the_next_period_is_schedule
 }
 
 #[test]
-fn history_tells_every_event_and_its_source_in_order() {
+fn history_has_every_event_and_its_source_in_order() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");

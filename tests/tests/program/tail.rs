@@ -26,7 +26,7 @@ fn the_newest_records_come_last_and_others_can_be_asked_for() {
     dues.members(&many);
     let all = dues.tail("memberships", &["--all"]);
     assert_eq!(all.iter().map(|record| record["data"].clone()).collect::<Vec<_>>(), many);
-    assert_eq!(dues.tail("memberships", &[]), all[10..], "twenty, unless somebody says otherwise");
+    assert_eq!(dues.tail("memberships", &[]), all[10..], "twenty, unless an option says otherwise");
     assert_eq!(dues.tail("memberships", &["--last", "2"]), all[28..]);
     assert_eq!(dues.tail("memberships", &["--last", "0"]), Vec::<Value>::new());
     let from = all[7]["seq"].to_string();
@@ -100,7 +100,7 @@ fn a_reader_that_goes_away_ends_it_without_a_word() {
 }
 
 #[test]
-fn what_others_were_told_is_kept_for_a_day() {
+fn published_events_are_kept_for_a_day() {
     let dues = Dues::new();
     dues.members(&[activate("m-1", "u-1")]);
     let engine = dues.engine();

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::support::run::{Dues, alone};
-use crate::support::workload::{Crowd, Told};
+use crate::support::workload::{Crowd, Output};
 
 #[test]
 fn two_programs_that_read_the_same_file_at_once_leave_what_one_leaves() {
@@ -27,7 +27,7 @@ fn two_programs_that_read_the_same_file_at_once_leave_what_one_leaves() {
                 );
             }
         }
-        if let Some(difference) = Told::by(&dues).difference(&crowd.told) {
+        if let Some(difference) = Output::of(&dues).difference(&crowd.output) {
             panic!("round {round}: {difference}");
         }
     }

@@ -40,7 +40,7 @@ async fn find_users_by_email_address_hashed_for_privacy<E: Engine>(engine: E) {
         assert_eq!(user.text("id"), Some("u-1"), "{spelled}");
     }
     assert_eq!(model::find_by_email(&at(&engine, NOW), "eve@example.com").await.unwrap(), None);
-    tell(
+    deliver(
         &engine,
         "e-1",
         "user.updated",
@@ -83,14 +83,19 @@ async fn create_new_user_with_all_embedded_data<E: Engine>(engine: E) {
     assert_eq!(row["data"], data);
     assert_eq!(
         data,
-        json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "113426185144286227617",
+        json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+            "external_id": "113426185144286227617",
             "account_status": "active",
-            "consents": {"medical_disclaimers": false, "terms_of_service": false, "privacy_policy": false, "consent_version": null, "consent_date": null},
+            "consents": {"medical_disclaimers": false, "terms_of_service": false, "privacy_policy": false,
+                "consent_version": null, "consent_date": null},
             "current_device": null, "current_session": null, "biometric": null,
-            "subscription": {"subscription_id": "sub_free_u-1", "subscription_type": "free", "subscription_status": "active", "provider": "internal",
-                "external_subscription_id": null, "start_date": "2026-03-01T00:00:00Z", "end_date": "2027-03-01T00:00:00Z", "auto_renew": true,
+            "subscription": {"subscription_id": "sub_free_u-1", "subscription_type": "free",
+                "subscription_status": "active", "provider": "internal",
+                "external_subscription_id": null, "start_date": "2026-03-01T00:00:00Z",
+                "end_date": "2027-03-01T00:00:00Z", "auto_renew": true,
                 "trial_period_days": 0, "grace_period_days": 7,
-                "usage_current_period": {"documents_processed": 0, "period_start": "2026-03-01T00:00:00Z", "period_end": "2026-03-31T00:00:00Z"}}})
+                "usage_current_period": {"documents_processed": 0, "period_start": "2026-03-01T00:00:00Z",
+                    "period_end": "2026-03-31T00:00:00Z"}}})
     );
     assert_eq!(
         (row["entity_type"].as_str(), row["created_at"].as_str(), row["updated_at"].as_str()),
@@ -100,7 +105,8 @@ async fn create_new_user_with_all_embedded_data<E: Engine>(engine: E) {
 
     // "Prevent duplicates", also by sign-in and by email; the same request may be repeated.
     let body = |more: Value| {
-        let mut body = json!({"email": "eve@example.com", "name": "Eve", "auth_provider": "apple", "external_id": "a-1"});
+        let mut body = json!({"email": "eve@example.com", "name": "Eve", "auth_provider": "apple",
+            "external_id": "a-1"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         body
     };
@@ -112,11 +118,10 @@ async fn create_new_user_with_all_embedded_data<E: Engine>(engine: E) {
         (made.status, post(body(json!({"event_id": "c-1"}))).await),
         (201, Response::of(200, made.body.clone()))
     );
-    assert_eq!(post(body(json!({}))).await.status, 409, "whoever signs in like that is there");
+    assert_eq!(post(body(json!({}))).await.status, 409, "that sign-in is taken");
     assert_eq!(post(body(json!({"event_id": "c-1", "name": "Mallory"}))).await.status, 409);
-    let wrong = post(
-        json!({"id": "u-2", "email": "nobody", "name": "N", "auth_provider": "google", "external_id": "1"}),
-    )
+    let wrong = post(json!({"id": "u-2", "email": "no-address", "name": "N", "auth_provider": "google",
+            "external_id": "1"}))
     .await;
     assert_eq!(
         (wrong.status, wrong.body["error"]["message"].as_str()),
@@ -126,15 +131,18 @@ async fn create_new_user_with_all_embedded_data<E: Engine>(engine: E) {
 
 async fn update_user_session_data<E: Engine>(engine: E) {
     ada(&engine).await;
-    let session = json!({"event_id": "s-1", "session_id": "sess_abc", "access_token_hash": "aa", "refresh_token_hash": "bb", "user_agent": "SerenyaApp/1.2.3",
+    let session = json!({"event_id": "s-1", "session_id": "sess_abc", "access_token_hash": "aa",
+        "refresh_token_hash": "bb", "user_agent": "SerenyaApp/1.2.3",
         "source_ip": "192.0.2.1", "biometric_expires_at": "2026-03-08T00:00:00Z"});
     let updated = ask_at(&engine, "2026-03-01T10:00:00Z", "POST", "users/u-1/session", session.clone()).await;
     assert_eq!((updated.status, updated.body["outcome"].as_str()), (200, Some("applied")), "{updated:?}");
     let row = row(&engine, "PROFILE").await.unwrap();
     assert_eq!(
         row["data"]["current_session"],
-        json!({"session_id": "sess_abc", "access_token_hash": "aa", "refresh_token_hash": "bb", "issued_at": "2026-03-01T10:00:00Z",
-            "expires_at": "2026-03-02T10:00:00Z", "last_accessed_at": "2026-03-01T10:00:00Z", "biometric_expires_at": "2026-03-08T00:00:00Z",
+        json!({"session_id": "sess_abc", "access_token_hash": "aa", "refresh_token_hash": "bb",
+            "issued_at": "2026-03-01T10:00:00Z",
+            "expires_at": "2026-03-02T10:00:00Z", "last_accessed_at": "2026-03-01T10:00:00Z",
+            "biometric_expires_at": "2026-03-08T00:00:00Z",
             "user_agent": "SerenyaApp/1.2.3", "source_ip": "192.0.2.1"})
     );
     assert_eq!(
@@ -170,9 +178,12 @@ async fn update_user_session_data<E: Engine>(engine: E) {
 
 async fn create_new_payment_record<E: Engine>(engine: E) {
     ada(&engine).await;
-    let body = json!({"event_id": "p-1", "payment_id": "payment-abc-123", "subscription_id": "sub_premium_456", "amount": 9.99, "currency": "USD",
-        "payment_status": "completed", "payment_method": "apple_pay", "provider_transaction_id": "apple_pay_transaction_123456",
-        "provider_receipt_data": "base64_encoded_receipt", "provider_sandbox": false, "initiated_at": "2026-02-28T23:50:00Z", "platform": "ios", "app_version": "1.2.3"});
+    let body = json!({"event_id": "p-1", "payment_id": "payment-abc-123",
+        "subscription_id": "sub_premium_456", "amount": 9.99, "currency": "USD",
+        "payment_status": "completed", "payment_method": "apple_pay",
+        "provider_transaction_id": "apple_pay_transaction_123456",
+        "provider_receipt_data": "base64_encoded_receipt", "provider_sandbox": false,
+        "initiated_at": "2026-02-28T23:50:00Z", "platform": "ios", "app_version": "1.2.3"});
     let made = ask(&engine, "POST", "users/u-1/payments", body).await;
     assert_eq!(made.status, 200, "{made:?}");
     let row = row(&engine, "PAYMENT#2026-02-28#payment-abc-123").await.unwrap();
@@ -180,10 +191,14 @@ async fn create_new_payment_record<E: Engine>(engine: E) {
         Sha256::digest(b"base64_encoded_receipt").iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         row["data"],
-        json!({"payment_id": "payment-abc-123", "user_id": "u-1", "subscription_id": "sub_premium_456", "amount": 9.99, "currency": "USD",
-            "payment_status": "completed", "payment_method": "apple_pay", "provider_transaction_id": "apple_pay_transaction_123456",
-            "provider_receipt_data": receipt, "provider_sandbox": false, "initiated_at": "2026-02-28T23:50:00Z", "processed_at": NOW,
-            "platform": "ios", "app_version": "1.2.3", "refund_status": null, "refund_amount": null, "refunded_at": null, "refund_reason": null}),
+        json!({"payment_id": "payment-abc-123", "user_id": "u-1", "subscription_id": "sub_premium_456",
+            "amount": 9.99, "currency": "USD",
+            "payment_status": "completed", "payment_method": "apple_pay",
+            "provider_transaction_id": "apple_pay_transaction_123456",
+            "provider_receipt_data": receipt, "provider_sandbox": false,
+            "initiated_at": "2026-02-28T23:50:00Z", "processed_at": NOW,
+            "platform": "ios", "app_version": "1.2.3", "refund_status": null, "refund_amount": null,
+            "refunded_at": null, "refund_reason": null}),
         "of the receipt only the hash"
     );
     assert_eq!(row["entity_type"], "payment");
@@ -200,7 +215,8 @@ async fn create_new_payment_record<E: Engine>(engine: E) {
 async fn get_users_payment_history<E: Engine>(engine: E) {
     ada(&engine).await;
     for n in 1..=25 {
-        let body = json!({"event_id": format!("p-{n}"), "amount": format!("{n}.50"), "occurred_at": format!("2026-02-{n:02}T10:00:00Z")});
+        let body = json!({"event_id": format!("p-{n}"), "amount": format!("{n}.50"),
+            "occurred_at": format!("2026-02-{n:02}T10:00:00Z")});
         assert_eq!(ask(&engine, "POST", "users/u-1/payments", body).await.status, 200);
     }
     let ids = |response: &Response| -> Vec<String> {
@@ -235,7 +251,8 @@ async fn get_users_current_subscription_embedded_in_user_profile<E: Engine>(engi
 async fn update_subscription_embedded_in_user_profile<E: Engine>(engine: E) {
     ada(&engine).await;
     let premium = |event: &str, status: &str| {
-        json!({"event_id": event, "subscription_id": "sub_premium_456", "subscription_type": "premium", "subscription_status": status, "provider": "apple",
+        json!({"event_id": event, "subscription_id": "sub_premium_456", "subscription_type": "premium",
+            "subscription_status": status, "provider": "apple",
             "external_subscription_id": "apple-1", "start_date": NOW, "end_date": "2026-04-01T00:00:00Z"})
     };
     let updated =
@@ -297,7 +314,8 @@ async fn check_usage_limits_embedded_in_subscription_data<E: Engine>(engine: E) 
     );
     assert_eq!(check("2026-03-31T00:00:00Z").await.body["usage"], json!(0), "the period is over");
 
-    let premium = json!({"event_id": "s-1", "subscription_id": "a", "subscription_type": "premium", "subscription_status": "active", "provider": "apple",
+    let premium = json!({"event_id": "s-1", "subscription_id": "a", "subscription_type": "premium",
+        "subscription_status": "active", "provider": "apple",
         "start_date": NOW, "end_date": "2026-03-20T00:00:00Z"});
     ask(&engine, "POST", "users/u-1/subscription", premium.clone()).await;
     assert_eq!(check(NOW).await.body, json!({"allowed": true}), "unlimited");
@@ -318,9 +336,12 @@ async fn check_usage_limits_embedded_in_subscription_data<E: Engine>(engine: E) 
 async fn lambda_endpoint_to_expose_tiers<E: Engine>(engine: E) {
     let tiers = ask(&engine, "GET", "subscription-tiers", Value::Null).await;
     assert_eq!(tiers.status, 200);
-    let premium = json!({"tier_name": "Premium", "medical_reports": true, "max_documents_per_month": null, "priority_processing": true, "advanced_analytics": true,
-        "export_capabilities": true, "chat_interactions_per_day": null, "storage_gb": 10, "retention_days": 365, "support_level": "priority",
-        "monthly_price_usd": 9.99, "yearly_price_usd": 99.99, "apple_product_id": "com.serenya.premium.monthly", "google_product_id": "serenya_premium_monthly"});
+    let premium = json!({"tier_name": "Premium", "medical_reports": true, "max_documents_per_month": null,
+        "priority_processing": true, "advanced_analytics": true,
+        "export_capabilities": true, "chat_interactions_per_day": null, "storage_gb": 10,
+        "retention_days": 365, "support_level": "priority",
+        "monthly_price_usd": 9.99, "yearly_price_usd": 99.99,
+        "apple_product_id": "com.serenya.premium.monthly", "google_product_id": "serenya_premium_monthly"});
     assert_eq!(tiers.body["premium"], premium);
     assert_eq!(
         Settings::default().tiers_json()["free"]["max_documents_per_month"],
@@ -339,8 +360,10 @@ async fn lambda_endpoint_to_expose_chat_options<E: Engine>(engine: E) {
     assert_eq!((list.len(), &list[..3]), (5, &usual["result"]["options"].as_array().unwrap()[..]));
     assert_eq!(
         list[3],
-        json!({"id": "metric_hdl_cholesterol", "text": "Explain HDL  Cholesterol", "icon": "beaker", "metric": "HDL  Cholesterol",
-            "prompt": "Explain what HDL  Cholesterol measures, why it's important, and what my specific value means."})
+        json!({"id": "metric_hdl_cholesterol", "text": "Explain HDL  Cholesterol", "icon": "beaker",
+            "metric": "HDL  Cholesterol",
+            "prompt": "Explain what HDL  Cholesterol measures, why it's important, and what my specific \
+                value means."})
     );
     assert_eq!(
         ask(&engine, "POST", "chat-options", Value::Null).await.body,
@@ -362,7 +385,8 @@ async fn lambda_endpoint_to_expose_chat_options<E: Engine>(engine: E) {
 
 async fn system_wide_configuration<E: Engine>(engine: E) {
     let save = |event: &str, version: &str, size: u32| {
-        json!({"event_id": event, "version": version, "features": {"biometric_auth_enabled": true}, "limits": {"max_file_size_mb": size, "ratio": 1.50},
+        json!({"event_id": event, "version": version, "features": {"biometric_auth_enabled": true},
+            "limits": {"max_file_size_mb": size, "ratio": 1.50},
             "services": {"anthropic_api_timeout_ms": 30000}})
     };
     for (event, version, size) in [("c-1", "v1", 10), ("c-2", "v10", 30), ("c-3", "v9", 20)] {

@@ -11,7 +11,7 @@ dues_tests::on_engines! {
     a_closed_account_has_no_session,
     what_the_program_shows_of_a_user,
     paths_that_there_are_not,
-    times_that_nobody_can_write_are_refused,
+    times_out_of_range_are_refused,
     days_of_grace_without_end_are_no_end,
     what_no_table_can_hold_is_refused,
     an_id_is_text,
@@ -24,29 +24,39 @@ async fn consents_device_and_biometric_are_embedded<E: Engine>(engine: E) {
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.body["profile"].clone()
     };
-    let consents = json!({"event_id": "c", "medical_disclaimers": true, "terms_of_service": true, "privacy_policy": true, "consent_version": "v2.1.0",
+    let consents = json!({"event_id": "c", "medical_disclaimers": true, "terms_of_service": true,
+        "privacy_policy": true, "consent_version": "v2.1.0",
         "ip_address": "192.0.2.1", "user_agent": "Mozilla/5.0"});
     let mut expected = consents.clone();
     expected.as_object_mut().unwrap().remove("event_id");
     expected["consent_date"] = NOW.into();
     assert_eq!(post("consents", consents).await["consents"], expected);
-    let device = json!({"event_id": "d", "device_id": "iphone-1", "device_name": "iPhone 15 Pro", "platform": "ios", "platform_version": "17.0.1", "app_version": "1.2.3",
-        "biometric_type": "faceid", "device_fingerprint": "a8c5d2e9f7b1c4e8", "timezone": "America/New_York"});
+    let device = json!({"event_id": "d", "device_id": "iphone-1", "device_name": "iPhone 15 Pro",
+        "platform": "ios", "platform_version": "17.0.1", "app_version": "1.2.3",
+        "biometric_type": "faceid", "device_fingerprint": "a8c5d2e9f7b1c4e8",
+        "timezone": "America/New_York"});
     let mut expected = device.clone();
     expected.as_object_mut().unwrap().remove("event_id");
     expected["last_active_at"] = NOW.into();
     assert_eq!(post("device", device).await["current_device"], expected);
-    let registered = json!({"event_id": "b", "registration_id": "bio_1", "biometric_type": "faceid", "verification_level": "high",
+    let registered = json!({"event_id": "b", "registration_id": "bio_1", "biometric_type": "faceid",
+        "verification_level": "high",
         "challenge_data": "encrypted", "challenge_expires_at": "2026-03-01T01:00:00Z"});
     assert_eq!(post("biometric", registered).await["biometric"]["is_verified"], json!(false));
-    post("biometric/failed", json!({"event_id": "b-2", "occurred_at": "2026-03-01T00:01:00Z", "locked_until": "2026-03-01T00:06:00Z"}))
-        .await;
+    post(
+        "biometric/failed",
+        json!({"event_id": "b-2", "occurred_at": "2026-03-01T00:01:00Z",
+        "locked_until": "2026-03-01T00:06:00Z"}),
+    )
+    .await;
     let verified =
         post("biometric/verified", json!({"event_id": "b-3", "occurred_at": "2026-03-01T00:07:00Z"})).await;
     assert_eq!(
         verified["biometric"],
-        json!({"registration_id": "bio_1", "biometric_type": "faceid", "is_verified": true, "verification_level": "high", "challenge_data": "encrypted",
-            "challenge_expires_at": "2026-03-01T01:00:00Z", "last_verification_at": "2026-03-01T00:07:00Z", "failure_count": 0, "locked_until": null})
+        json!({"registration_id": "bio_1", "biometric_type": "faceid", "is_verified": true,
+            "verification_level": "high", "challenge_data": "encrypted",
+            "challenge_expires_at": "2026-03-01T01:00:00Z", "last_verification_at": "2026-03-01T00:07:00Z",
+            "failure_count": 0, "locked_until": null})
     );
 }
 
@@ -93,14 +103,14 @@ async fn tokens_are_neither_taken_nor_kept<E: Engine>(engine: E) {
     .await;
     assert_eq!(
         (refused.status, refused.body["error"]["message"].as_str()),
-        (422, Some("access_token: is a token: only its hash may be told"))
+        (422, Some("access_token: is a token: only its hash is accepted"))
     );
     let body = json!({"user_id": "u-1", "session_id": "s", "tokens": {"refresh_token": "very-secret"}});
-    assert_eq!(tell(&engine, "e-1", "session.started", NOW, body.clone()).await, Outcome::Parked);
+    assert_eq!(deliver(&engine, "e-1", "session.started", NOW, body.clone()).await, Outcome::Parked);
     let parked = at(&engine, NOW).parked().await.unwrap();
     assert_eq!(
         (parked.len(), parked[0].reason.as_str()),
-        (1, "tokens.refresh_token: is a token: only its hash may be told")
+        (1, "tokens.refresh_token: is a token: only its hash is accepted")
     );
     assert!(
         !String::from_utf8_lossy(&parked[0].body).contains("very-secret"),
@@ -129,8 +139,8 @@ async fn a_closed_account_has_no_session<E: Engine>(engine: E) {
 }
 
 async fn what_the_program_shows_of_a_user<E: Engine>(engine: E) {
-    let nobody = show(&at(&engine, NOW), &"u-1".into()).await.unwrap();
-    assert_eq!(nobody, (json!({"profile": null, "payments": [], "jobs": []}), Vec::new()));
+    let none = show(&at(&engine, NOW), &"u-1".into()).await.unwrap();
+    assert_eq!(none, (json!({"profile": null, "payments": [], "jobs": []}), Vec::new()));
     ada(&engine).await;
     ask(
         &engine,
@@ -167,7 +177,7 @@ async fn paths_that_there_are_not<E: Engine>(engine: E) {
 }
 
 /// A year of six digits once crashed the request: no time exists one day after the last one.
-async fn times_that_nobody_can_write_are_refused<E: Engine>(engine: E) {
+async fn times_out_of_range_are_refused<E: Engine>(engine: E) {
     ada(&engine).await;
     let far = "+262142-12-31T23:59:59Z";
     for (path, field, body) in [
@@ -198,7 +208,8 @@ async fn times_that_nobody_can_write_are_refused<E: Engine>(engine: E) {
 }
 
 fn subscription(more: Value) -> Value {
-    let mut all = json!({"subscription_id": "s-1", "subscription_type": "premium", "subscription_status": "active", "provider": "apple",
+    let mut all = json!({"subscription_id": "s-1", "subscription_type": "premium",
+        "subscription_status": "active", "provider": "apple",
         "start_date": "2026-01-01T00:00:00Z", "end_date": "2026-02-01T00:00:00Z"});
     all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     all
@@ -224,7 +235,8 @@ async fn what_no_table_can_hold_is_refused<E: Engine>(engine: E) {
 }
 
 async fn an_id_is_text<E: Engine>(engine: E) {
-    let body = json!({"id": 7, "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "g-1"});
+    let body = json!({"id": 7, "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "g-1"});
     let refused = ask(&engine, "POST", "users", body).await;
     assert_eq!((refused.status, refused.body["error"]["message"].as_str()), (422, Some("id: is not text")));
 }

@@ -31,7 +31,8 @@ async fn fifty_callers_at_a_limit_of_three<E: Engine>(engine: E) {
         .filter(|answer| matches!(answer, CommandOutcome::Rejected(checked) if checked.usage == Some(3)))
         .count();
     assert_eq!((allowed, refused), (3, 47));
-    let used = &row(&engine, "PROFILE").await.unwrap()["data"]["subscription"]["usage_current_period"]["documents_processed"];
+    let profile = row(&engine, "PROFILE").await.unwrap();
+    let used = &profile["data"]["subscription"]["usage_current_period"]["documents_processed"];
     assert_eq!(used, &json!(3));
 }
 

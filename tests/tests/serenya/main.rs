@@ -67,14 +67,15 @@ async fn ask<E: Engine>(engine: &E, method: &str, path: &str, body: Value) -> Re
 
 /// Creates Ada, with the id `u-1`.
 async fn ada<E: Engine>(engine: &E) -> Value {
-    let body = json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "113426185144286227617"});
+    let body = json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "113426185144286227617"});
     let made = ask(engine, "POST", "users", body).await;
     assert_eq!(made.status, 201, "{made:?}");
     made.body
 }
 
 /// Ingests an application's event.
-async fn tell<E: Engine>(engine: &E, id: &str, kind: &str, time: &str, mut body: Value) -> Outcome {
+async fn deliver<E: Engine>(engine: &E, id: &str, kind: &str, time: &str, mut body: Value) -> Outcome {
     (body["event_id"], body["type"], body["occurred_at"]) =
         (id.into(), format!("serenya.{kind}").into(), time.into());
     let report = dues_processors::read_models::app_events::app_events_worker(

@@ -18,15 +18,18 @@ dues_tests::on_engines! {
 
 /// As EventBridge delivers it: keys unencoded.
 fn bridge(change: &str, key: &str, sequencer: &str, time: &str) -> Value {
-    json!({"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": format!("Object {change}"), "source": "aws.s3", "account": "111122223333",
+    json!({"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": format!("Object {change}"), "source": "aws.s3", "account": "111122223333",
         "time": time, "region": "us-east-1", "resources": ["arn:aws:s3:::serenya-temp-files-dev"],
-        "detail": {"version": "0", "bucket": {"name": "serenya-temp-files-dev"}, "object": {"key": key, "size": 5, "sequencer": sequencer}, "reason": "PutObject"}})
+        "detail": {"version": "0", "bucket": {"name": "serenya-temp-files-dev"},
+            "object": {"key": key, "size": 5, "sequencer": sequencer}, "reason": "PutObject"}})
 }
 
 /// As a bucket notification delivers it: keys form-encoded.
 fn notification(name: &str, key: &str, sequencer: &str, time: &str) -> Value {
     json!({"Records": [{"eventVersion": "2.1", "eventSource": "aws:s3", "eventTime": time, "eventName": name,
-        "s3": {"bucket": {"name": "serenya-temp-files-dev"}, "object": {"key": key, "sequencer": sequencer}}}]})
+        "s3": {"bucket": {"name": "serenya-temp-files-dev"},
+            "object": {"key": key, "sequencer": sequencer}}}]})
 }
 
 fn upload(file: &str) -> String {
@@ -59,7 +62,8 @@ async fn job<E: Engine>(engine: &E, file: &str) -> Value {
 async fn check_if_processing_result_exists_job_completed<E: Engine>(engine: E) {
     send(&engine, bridge("Created", &upload("a.pdf"), "01", "2026-02-01T00:00:00Z")).await;
     send(&engine, bridge("Created", &result("a.pdf"), "02", "2026-02-01T00:09:00Z")).await;
-    let completed = json!({"status": "completed", "file_name": "a.pdf", "result_location": result("a.pdf"), "completed_at": "2026-02-01T00:09:00Z", "uploaded_at": "2026-02-01T00:00:00Z"});
+    let completed = json!({"status": "completed", "file_name": "a.pdf", "result_location": result("a.pdf"),
+        "completed_at": "2026-02-01T00:09:00Z", "uploaded_at": "2026-02-01T00:00:00Z"});
     assert_eq!(job(&engine, "a.pdf").await, completed);
     assert_eq!(row(&engine, "JOB#a.pdf").await.unwrap()["entity_type"], "job");
 }
@@ -83,7 +87,8 @@ async fn check_if_original_upload_exists_job_pending_or_processing<E: Engine>(en
 async fn create_processing_marker_file_when_job_starts<E: Engine>(engine: E) {
     send(&engine, bridge("Created", &upload("2026/röntgen.pdf"), "01", "2026-02-01T00:00:00Z")).await;
     send(&engine, bridge("Created", &processing("2026/röntgen.pdf"), "01", "2026-02-01T00:01:00Z")).await;
-    let started = json!({"status": "processing", "file_name": "2026/röntgen.pdf", "uploaded_at": "2026-02-01T00:00:00Z", "processing_started_at": "2026-02-01T00:01:00Z"});
+    let started = json!({"status": "processing", "file_name": "2026/röntgen.pdf",
+        "uploaded_at": "2026-02-01T00:00:00Z", "processing_started_at": "2026-02-01T00:01:00Z"});
     assert_eq!(job(&engine, "2026/röntgen.pdf").await, started);
 }
 
@@ -106,7 +111,7 @@ async fn remove_processing_marker_and_create_result_when_job_completes<E: Engine
     assert_eq!(
         send(&engine, bridge("Created", &result("r ö.pdf"), "000C", "2026-02-01T00:02:00Z")).await,
         "duplicate",
-        "the other door tells the same"
+        "the other endpoint has the same answer"
     );
 }
 
@@ -138,12 +143,12 @@ async fn a_job_that_failed_says_why<E: Engine>(engine: E) {
     send(&engine, bridge("Created", &processing("a.pdf"), "02", "2026-02-01T00:01:00Z")).await;
     let failed = json!({"user_id": "u-1", "file_name": "a.pdf", "error_message": "the scan cannot be read"});
     assert_eq!(
-        tell(&engine, "f-1", "document.failed", "2026-02-01T00:02:00Z", failed).await,
+        deliver(&engine, "f-1", "document.failed", "2026-02-01T00:02:00Z", failed).await,
         Outcome::Applied
     );
-    let told = job(&engine, "a.pdf").await;
+    let failed_job = job(&engine, "a.pdf").await;
     assert_eq!(
-        (told["status"].as_str(), told["error_message"].as_str()),
+        (failed_job["status"].as_str(), failed_job["error_message"].as_str()),
         (Some("failed"), Some("the scan cannot be read"))
     );
     send(&engine, bridge("Created", &processing("a.pdf"), "03", "2026-02-01T00:03:00Z")).await;

@@ -75,17 +75,17 @@ async fn one_payment_is_one_row_in_every_order<E: Engine>(engine: E) {
 
 async fn a_subscription_of_stripe_is_embedded_and_gives_way_when_it_ends<E: Engine>(engine: E) {
     ada(&engine).await;
-    let told = |id: &str, kind: &str, at: &str, status: &str| {
+    let event = |id: &str, kind: &str, at: &str, status: &str| {
         subscription(id, kind, at, "u-1", "SAGE", status, FROM)
     };
-    let ended = told("evt_2", "deleted", "2026-02-20T00:00:00Z", "canceled");
-    stripe(&engine, &told("evt_1", "created", FROM, "active")).await;
+    let ended = event("evt_2", "deleted", "2026-02-20T00:00:00Z", "canceled");
+    stripe(&engine, &event("evt_1", "created", FROM, "active")).await;
     let embedded = ask(&engine, "GET", "users/u-1/subscription", Value::Null).await.body;
     let said = ["subscription_id", "subscription_type", "subscription_status", "provider", "end_date"]
         .map(|name| embedded[name].as_str().unwrap().to_owned());
     assert_eq!(said, ["sub_u-1", "premium", "active", "stripe", "2026-02-28T00:00:00Z"]);
     stripe(&engine, &ended).await;
-    stripe(&engine, &told("evt_3", "updated", "2026-02-10T00:00:00Z", "past_due")).await;
+    stripe(&engine, &event("evt_3", "updated", "2026-02-10T00:00:00Z", "past_due")).await;
     assert_eq!(
         ask(&engine, "GET", "users/u-1/subscription", Value::Null).await.body["subscription_type"],
         "free",
@@ -118,12 +118,12 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
         );
     }
     let store = at(&engine, NOW);
-    let tell = async |images: &[Record]| {
+    let deliver_images = async |images: &[Record]| {
         for image in images.iter().rev().chain(images) {
             ReadModels::default().billing(&store, image).await.unwrap();
         }
     };
-    tell(&images[..4]).await;
+    deliver_images(&images[..4]).await;
     let paid = payments(&engine).await;
     let said = |payment: &Value| {
         ["payment_method", "payment_status", "provider_transaction_id"]
@@ -144,7 +144,7 @@ async fn settled_dues_are_payments_by_ach_and_go_back_with_them<E: Engine>(engin
         (Some("ach"), Some("premium"), Some("2026-02-28T00:00:00Z"))
     );
 
-    tell(&images).await;
+    deliver_images(&images).await;
     let returned = &payments(&engine).await["PAYMENT#2026-02-07#c-2"];
     assert_eq!(
         (returned["payment_status"].as_str(), returned["refund_status"].as_str()),

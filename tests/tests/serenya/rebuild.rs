@@ -9,7 +9,7 @@ use dues_tests::fixtures::serenya::events;
 use fastrand::Rng;
 
 dues_tests::on_engines! {
-    rows_made_again_equal_the_live_ones_in_any_order,
+    rows_rebuilt_equal_the_live_ones_in_any_order,
 }
 
 async fn deliver<E: Engine>(engine: &E, events: &[Value]) {
@@ -23,16 +23,16 @@ async fn deliver<E: Engine>(engine: &E, events: &[Value]) {
     }
 }
 
-async fn rows_made_again_equal_the_live_ones_in_any_order<E: Engine>(engine: E) {
+async fn rows_rebuilt_equal_the_live_ones_in_any_order<E: Engine>(engine: E) {
     let users: Vec<String> = (0..8).map(|n| format!("u:{n}")).collect();
-    let mut told = events(4, 400, &users);
+    let mut sent = events(4, 400, &users);
     let ordered = Memory::default();
-    deliver(&ordered, &told).await;
+    deliver(&ordered, &sent).await;
 
     let mut random = Rng::with_seed(5);
-    told.extend((0..80).map(|_| told[random.usize(..400)].clone()).collect::<Vec<_>>());
-    random.shuffle(&mut told);
-    deliver(&engine, &told).await;
+    sent.extend((0..80).map(|_| sent[random.usize(..400)].clone()).collect::<Vec<_>>());
+    random.shuffle(&mut sent);
+    deliver(&engine, &sent).await;
     let live = rows(&engine).await;
     assert_eq!(live, rows(&ordered).await);
 

@@ -11,7 +11,7 @@ use dues_tests::engines;
 
 dues_tests::on_engines! {
     a_profile_that_ttl_took_away_comes_back_without_its_session,
-    whoever_signs_in_while_the_row_is_gone_is_found,
+    a_user_who_signs_in_while_the_row_is_gone_is_found,
 }
 
 const LATER: &str = "2026-03-05T00:00:00Z";
@@ -37,17 +37,21 @@ fn change(old: Item, by_ttl: bool) -> Change {
 async fn a_profile_that_ttl_took_away_comes_back_without_its_session<E: Engine>(engine: E) {
     let old = gone(&engine).await;
     let projector = Projector::new(at(&engine, LATER), None::<LocalDirectory<E>>);
-    let told = async |change: Change| projector.project(&[change]).await.outcomes.remove(0);
-    assert_eq!(told(change(old.clone(), false)).await, Outcome::Skipped, "whoever removed it knew why");
+    let project = async |change: Change| projector.project(&[change]).await.outcomes.remove(0);
+    assert_eq!(
+        project(change(old.clone(), false)).await,
+        Outcome::Skipped,
+        "a deliberate removal is not restored"
+    );
     assert_eq!(row(&engine, "PROFILE").await, None);
 
-    assert_eq!(told(change(old.clone(), true)).await, Outcome::Applied);
+    assert_eq!(project(change(old.clone(), true)).await, Outcome::Applied);
     let back = row(&engine, "PROFILE").await.unwrap();
     assert_eq!(
         (&back["data"]["current_session"], back.get("ttl"), back["data"]["name"].as_str()),
         (&Value::Null, None, Some("Ada"))
     );
-    assert_eq!(told(change(old, true)).await, Outcome::Duplicate);
+    assert_eq!(project(change(old, true)).await, Outcome::Duplicate);
 
     // The next session works like the first.
     ask_at(&engine, LATER, "POST", "users/u-1/session", json!({"event_id": "s-2", "session_id": "sess_2"}))
@@ -59,7 +63,7 @@ async fn a_profile_that_ttl_took_away_comes_back_without_its_session<E: Engine>(
     );
 }
 
-async fn whoever_signs_in_while_the_row_is_gone_is_found<E: Engine>(engine: E) {
+async fn a_user_who_signs_in_while_the_row_is_gone_is_found<E: Engine>(engine: E) {
     gone(&engine).await;
     let store = at(&engine, LATER);
     let found = [
@@ -95,12 +99,14 @@ async fn from_the_sweeper_through_the_stream_to_the_profile() {
     let ttl =
         json!({"TableName": "serenya", "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": true}});
     server.request("UpdateTimeToLive", &ttl).unwrap();
-    let made = json!({"user_id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "1"});
-    tell(&engine, "e-1", "user.created", "2020-01-01T00:00:00Z", made).await;
+    let made = json!({"user_id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "1"});
+    deliver(&engine, "e-1", "user.created", "2020-01-01T00:00:00Z", made).await;
     assert_eq!(server.database().sweep_ttl().unwrap(), 1);
     assert_eq!(row(&engine, "PROFILE").await, None);
 
-    let arn = server.request("DescribeTable", &json!({"TableName": "serenya"})).unwrap()["Table"]["LatestStreamArn"].clone();
+    let arn = server.request("DescribeTable",
+        &json!({"TableName": "serenya"})).unwrap()["Table"]["LatestStreamArn"].clone();
     let described = server.request("DescribeStream", &json!({"StreamArn": arn})).unwrap();
     let mut records: Vec<Value> = Vec::new();
     for shard in described["StreamDescription"]["Shards"].as_array().unwrap() {

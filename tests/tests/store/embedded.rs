@@ -21,7 +21,7 @@ async fn every_change_of_the_primary_table_is_logged_with_both_images() {
     let record = records(&engine, "u").await.remove(0);
     deliver(&context, &[payment("p-1", "SUBMITTED", &record, "c-1", "2026-02-01T00:00:00Z")], 10).await;
     let changes = engine.changes(0, 100).unwrap();
-    let told: Vec<_> = changes
+    let seen: Vec<_> = changes
         .iter()
         .map(|change| {
             let status = |item: &Option<dues_events::Item>| {
@@ -32,7 +32,7 @@ async fn every_change_of_the_primary_table_is_logged_with_both_images() {
         .collect();
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(
-        told,
+        seen,
         [
             ("billing-activity", None, some("SCHEDULED")),
             ("billing-activity", some("SCHEDULED"), some("ACHSENT")),
@@ -107,10 +107,10 @@ async fn an_update_is_logged_like_any_other_change() {
     };
     update(vec![Edit::Add("version", 0), Edit::Remove("no_such")], Condition::Always).await;
     update(vec![Edit::Add("version", 1)], Condition::NoItem).await;
-    let told: Vec<_> =
+    let seen: Vec<_> =
         engine.changes(0, 100).unwrap().into_iter().map(|change| (change.old, change.new)).collect();
     assert_eq!(
-        told,
+        seen,
         [(None, Some((*first).clone())), (Some(*first), Some(*second))],
         "neither a refused update nor one that changes nothing"
     );
@@ -143,7 +143,7 @@ async fn a_transaction_is_logged_as_a_whole_or_not_at_all() {
         ]),
     );
     assert_eq!((first, third), (Ok(Transacted::Done), Ok(Transacted::Done)), "{second:?}");
-    let told: Vec<_> = engine
+    let seen: Vec<_> = engine
         .changes(0, 100)
         .unwrap()
         .into_iter()
@@ -153,7 +153,7 @@ async fn a_transaction_is_logged_as_a_whole_or_not_at_all() {
         Some(format!(r#"{{"billing_date":"{date}","user_id":"u","version":{version}}}"#))
     };
     assert_eq!(
-        told,
+        seen,
         [
             (false, image("a", 1)),
             (false, image("b", 1)),
@@ -260,7 +260,7 @@ async fn two_engines_on_one_file_see_each_others_writes() {
 }
 
 #[tokio::test]
-async fn a_failed_write_takes_nobody_else_down() {
+async fn a_failed_write_fails_no_other_write() {
     let (engine, _folder) = engines::embedded();
     let row = |user: &str| {
         let mut item = dues_events::Item::new();
@@ -272,7 +272,11 @@ async fn a_failed_write_takes_nobody_else_down() {
     bad.remove("last_run_date");
     let (good, refused, bad) = tokio::join!(
         engine.put(&HISTORY, row("good"), Condition::NoItem),
-        engine.put(&HISTORY, row("nobody"), Condition::Equals("version", dues_events::Value::number(1))),
+        engine.put(
+            &HISTORY,
+            row("no-such-user"),
+            Condition::Equals("version", dues_events::Value::number(1))
+        ),
         engine.put(&HISTORY, bad, Condition::NoItem)
     );
     assert_eq!(
@@ -350,7 +354,7 @@ async fn a_snapshot_and_the_changes_after_it_are_everything_once() {
             std::ops::ControlFlow::Break(())
         })
         .unwrap();
-    assert_eq!(first, 1, "it stops when it is told to");
+    assert_eq!(first, 1, "it stops on request");
 }
 
 #[tokio::test]

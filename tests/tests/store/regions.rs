@@ -37,7 +37,7 @@ async fn each_call_goes_to_the_region_of_its_table() {
     deliver(&context, &[("site-payments", serde_json::json!("poison"))], 1).await;
     let Acquired::Held(lock) = Locks::new(engine, SystemClock::shared()).acquire(&"u".into()).await.unwrap()
     else {
-        panic!("nobody has it")
+        panic!("the lock is free")
     };
     lock.release().await;
     assert_eq!(asked_for(&legacy), [BILLING_ACTIVITY.name, HISTORY.name].map(String::from).into());

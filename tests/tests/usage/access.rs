@@ -119,7 +119,7 @@ async fn subscription_id_index_finds_a_subscription_by_its_id<E: Engine>(engine:
     subscribe(&store, "ada", "SAGE", "active").await;
     let row = store.plan_subscription_by_id("sub_ada").await.unwrap().unwrap();
     assert_eq!(text(&row, "user_id"), "ada");
-    assert_eq!(store.plan_subscription_by_id("sub_nobody").await.unwrap(), None);
+    assert_eq!(store.plan_subscription_by_id("sub_unknown").await.unwrap(), None);
 }
 
 async fn get_users_current_usage_for_a_feature<E: Engine>(engine: E) {
@@ -137,8 +137,8 @@ async fn get_users_current_usage_for_a_feature<E: Engine>(engine: E) {
 async fn get_all_usage_for_a_user<E: Engine>(engine: E) {
     let store = days(&engine).await;
     let used = store.usage_of(&"ada".into()).await.unwrap();
-    let told: Vec<(&str, u64)> = used.iter().map(|used| (used.feature.as_str(), used.count)).collect();
-    assert_eq!(told, [("simulations", 2), ("strategies", 1)]);
+    let counts: Vec<(&str, u64)> = used.iter().map(|used| (used.feature.as_str(), used.count)).collect();
+    assert_eq!(counts, [("simulations", 2), ("strategies", 1)]);
 }
 
 async fn get_all_users_with_usage_for_a_specific_feature_and_date<E: Engine>(engine: E) {
@@ -185,12 +185,12 @@ async fn get_all_usage_that_needs_to_be_reset_on_a_specific_date<E: Engine>(engi
 async fn get_users_action_history<E: Engine>(engine: E) {
     let store = days(&engine).await;
     let history = store.actions_of(&"ada".into(), TimeRange::default(), 10).await.unwrap();
-    let told: Vec<(&str, u64, u64)> = history
+    let days: Vec<(&str, u64, u64)> = history
         .iter()
         .map(|action| (action.count.action.kind.as_str(), action.count.before, action.count.after))
         .collect();
     assert_eq!(
-        told,
+        days,
         [("simulation_run", 1, 2), ("strategy_saved", 0, 1), ("simulation_run", 0, 1)],
         "the newest first"
     );
@@ -212,17 +212,17 @@ async fn get_all_actions_of_a_specific_type<E: Engine>(engine: E) {
 async fn get_actions_within_a_time_range<E: Engine>(engine: E) {
     let store = days(&engine).await;
     let span = |from: &str, to: &str| TimeRange { from: Some(t(from)), to: Some(t(to)) };
-    let told = |actions: &[dues_events::usage::LoggedAction]| -> Vec<String> {
+    let names = |actions: &[dues_events::usage::LoggedAction]| -> Vec<String> {
         actions.iter().map(|action| format!("{} {}", action.user, action.count.feature)).collect()
     };
     // Of all users: types are merged by time, both ends are inclusive, and fractions of a second sort after
     // whole ones.
     let hour = span("2024-01-15T06:00:00Z", "2024-01-15T07:00:00Z");
     assert_eq!(
-        told(&store.actions_between(hour, 10).await.unwrap()),
+        names(&store.actions_between(hour, 10).await.unwrap()),
         ["ben simulations", "ada strategies", "ada simulations"]
     );
-    assert_eq!(told(&store.actions_between(hour, 1).await.unwrap()), ["ben simulations"]);
+    assert_eq!(names(&store.actions_between(hour, 1).await.unwrap()), ["ben simulations"]);
     let whole = span("2024-01-01T00:00:00Z", "2024-01-31T23:59:59Z");
     assert_eq!(store.actions_between(whole, 10).await.unwrap().len(), 5);
     assert_eq!(store.actions_between(TimeRange { from: Some(t(MORNING)), to: None }, 10).await.unwrap(), []);
@@ -232,11 +232,11 @@ async fn get_actions_within_a_time_range<E: Engine>(engine: E) {
     );
     // Of one user, and of one type.
     assert_eq!(
-        told(&store.actions_of(&"ada".into(), hour, 10).await.unwrap()),
+        names(&store.actions_of(&"ada".into(), hour, 10).await.unwrap()),
         ["ada strategies", "ada simulations"]
     );
     assert_eq!(
-        told(&store.actions_of_type("simulation_run", hour, 10).await.unwrap()),
+        names(&store.actions_of_type("simulation_run", hour, 10).await.unwrap()),
         ["ben simulations", "ada simulations"]
     );
 }
@@ -335,8 +335,8 @@ async fn get_plan_upgrade_recommendations<E: Engine>(engine: E) {
     let store = days(&engine).await;
     let heavy =
         store.usage_of_feature("simulations", reset_date(t(MORNING).date_naive()), 2, 10).await.unwrap();
-    let told: Vec<(&str, u64)> = heavy.iter().map(|used| (used.user.as_str(), used.count)).collect();
-    assert_eq!(told, [("ada", 2)]);
+    let counts: Vec<(&str, u64)> = heavy.iter().map(|used| (used.user.as_str(), used.count)).collect();
+    assert_eq!(counts, [("ada", 2)]);
     assert_eq!(
         store.usage_of_feature("simulations", reset_date(t(MORNING).date_naive()), 3, 10).await.unwrap(),
         []

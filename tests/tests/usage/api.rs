@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 dues_tests::on_engines! {
     an_action_is_counted_until_the_limit_and_then_refused_with_429,
-    a_user_a_feature_and_actions_are_told_of,
+    a_user_a_feature_and_actions_are_listed,
 }
 
 const NOON: &str = "2026-01-05T12:00:00.25Z";
@@ -48,8 +48,10 @@ fn error(response: &Response) -> (u16, &str, &str) {
 async fn an_action_is_counted_until_the_limit_and_then_refused_with_429<E: Engine>(engine: E) {
     let first = send(&engine, "POST", "auth0%7Cada/simulations", &run("k-0")).await;
     let expected = json!({
-        "user_id": "auth0|ada", "feature": "simulations", "action_id": "k-0", "action_type": "simulation_run", "plan_id": "free",
-        "occurred_at": NOON, "usage_before": 0, "usage_after": 1, "limit": 3, "remaining": 2, "reset_at": "2026-01-06T00:00:00Z",
+        "user_id": "auth0|ada", "feature": "simulations", "action_id": "k-0", "action_type": "simulation_run",
+        "plan_id": "free",
+        "occurred_at": NOON, "usage_before": 0, "usage_after": 1, "limit": 3, "remaining": 2,
+        "reset_at": "2026-01-06T00:00:00Z",
     });
     assert_eq!((first.status, &first.body), (200, &expected));
     for key in ["k-1", "k-2"] {
@@ -76,7 +78,7 @@ async fn an_action_is_counted_until_the_limit_and_then_refused_with_429<E: Engin
     }
 }
 
-async fn a_user_a_feature_and_actions_are_told_of<E: Engine>(engine: E) {
+async fn a_user_a_feature_and_actions_are_listed<E: Engine>(engine: E) {
     let settings = Settings::default();
     for (n, (time, user)) in
         [("2026-01-05T10:00:00Z", "ada"), ("2026-01-05T11:00:00Z", "ben"), ("2026-01-05T11:30:00Z", "ada")]
@@ -95,8 +97,10 @@ async fn a_user_a_feature_and_actions_are_told_of<E: Engine>(engine: E) {
         (ada.status, ada.body),
         (
             200,
-            json!({"user_id": "ada", "plan_id": "free", "subscriptions": [], "reset_at": "2026-01-06T00:00:00Z", "usage": {
-                "simulations": {"used": 2, "limit": 3}, "ai_recommendations": {"used": 0, "limit": 2}, "strategies": {"used": 0, "limit": 1},
+            json!({"user_id": "ada", "plan_id": "free", "subscriptions": [],
+                "reset_at": "2026-01-06T00:00:00Z", "usage": {
+                "simulations": {"used": 2, "limit": 3}, "ai_recommendations": {"used": 0, "limit": 2},
+                "strategies": {"used": 0, "limit": 1},
             }})
         )
     );

@@ -51,7 +51,7 @@ async fn fifty<E: Engine>(engine: E, changes: impl Fn() -> Vec<Change>) {
         projector(&store).project(&changes[1..]).await.outcomes,
         [Outcome::Duplicate, Outcome::Duplicate]
     );
-    assert_eq!(logged(&store, "ada").await, [(0, 1), (1, 2), (2, 3)], "told again");
+    assert_eq!(logged(&store, "ada").await, [(0, 1), (1, 2), (2, 3)], "projected again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,7 @@ use dues_tests::fixtures::company::{all, t};
 use dues_tests::fixtures::usage::{asked, at, change, did, logged, projector};
 
 dues_tests::on_engines! {
-    actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_told,
+    actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_projected,
     a_deployment_may_keep_the_log_for_ever_or_have_no_usage_at_all,
     a_row_that_cannot_be_read_is_parked_and_others_go_on,
 }
@@ -41,9 +41,11 @@ fn outcomes(outcome: &Outcome, count: usize) -> Vec<Outcome> {
     vec![outcome.clone(); count]
 }
 
-async fn actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_told<E: Engine>(engine: E) {
+async fn actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_projected<E: Engine>(
+    engine: E,
+) {
     let store = at(&engine, t(NOON));
-    let told = changes(
+    let seen = changes(
         &store,
         &[
             ("ada", "simulations", "k-0"),
@@ -54,10 +56,10 @@ async fn actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_to
     )
     .await;
     // A crash after the first two; then all are redelivered.
-    assert_eq!(projector(&store).project(&told[..2]).await.outcomes, outcomes(&Outcome::Applied, 2));
-    let again = projector(&store).project(&told).await.outcomes;
+    assert_eq!(projector(&store).project(&seen[..2]).await.outcomes, outcomes(&Outcome::Applied, 2));
+    let again = projector(&store).project(&seen).await.outcomes;
     assert_eq!(again, [Outcome::Duplicate, Outcome::Duplicate, Outcome::Applied, Outcome::Applied]);
-    assert_eq!(projector(&store).project(&told).await.outcomes, outcomes(&Outcome::Duplicate, 4));
+    assert_eq!(projector(&store).project(&seen).await.outcomes, outcomes(&Outcome::Duplicate, 4));
     let ada = store.actions_of(&"ada".into(), TimeRange::default(), 10).await.unwrap();
     let mut places: Vec<(String, String)> = ada
         .iter()
@@ -70,31 +72,31 @@ async fn actions_of_one_instant_are_a_nanosecond_apart_however_often_they_are_to
     assert_eq!(store.actions_at(t(NOON)).await.unwrap().len(), 2, "one of each user");
     assert_eq!(store.action_types().await.unwrap().into_iter().collect::<Vec<_>>(), ["simulation_run"]);
     // A removed row is not logged, and neither is a row that changed without a count.
-    let mut touched = told[3].clone();
+    let mut touched = seen[3].clone();
     touched.old = touched.new.clone();
-    let gone = change(told[3].new.clone(), None);
+    let gone = change(seen[3].new.clone(), None);
     assert_eq!(projector(&store).project(&[touched, gone]).await.outcomes, outcomes(&Outcome::Skipped, 2));
 }
 
 async fn a_deployment_may_keep_the_log_for_ever_or_have_no_usage_at_all<E: Engine>(engine: E) {
     let store = at(&engine, t(NOON));
-    let told = changes(&store, &[("ada", "simulations", "k-0")]).await;
+    let seen = changes(&store, &[("ada", "simulations", "k-0")]).await;
     let mut projector = projector(&store);
     projector.read_models = [ReadModel::Serenya].into_iter().collect();
-    assert_eq!(projector.project(&told).await.outcomes, [Outcome::Skipped]);
+    assert_eq!(projector.project(&seen).await.outcomes, [Outcome::Skipped]);
     projector.read_models =
         ReadModels::default().with_usage(Settings { log_days: None, ..Settings::default() });
-    assert_eq!(projector.project(&told).await.outcomes, [Outcome::Applied]);
+    assert_eq!(projector.project(&seen).await.outcomes, [Outcome::Applied]);
     assert_eq!(all(&engine, &ACTIONS_LOG).await[0].get("expires_at"), None);
 }
 
 async fn a_row_that_cannot_be_read_is_parked_and_others_go_on<E: Engine>(engine: E) {
     let store = at(&engine, t(NOON));
-    let mut told = changes(&store, &[("ada", "simulations", "k-0")]).await;
-    let broken = Change { new: told[0].new.clone().map(limit_as_text), ..told[0].clone() };
-    told.insert(0, broken);
+    let mut seen = changes(&store, &[("ada", "simulations", "k-0")]).await;
+    let broken = Change { new: seen[0].new.clone().map(limit_as_text), ..seen[0].clone() };
+    seen.insert(0, broken);
     let projector = projector(&store);
-    assert_eq!(projector.project(&told).await.outcomes, [Outcome::Parked, Outcome::Applied]);
+    assert_eq!(projector.project(&seen).await.outcomes, [Outcome::Parked, Outcome::Applied]);
     let parked = store.parked().await.unwrap();
     assert_eq!((parked[0].stream.as_str(), parked[0].user_id.as_deref()), ("f1-user-usage", Some("ada")));
     assert_eq!(parked[0].reason, "limit_value of row ada/simulations_2026-01-05: is a string, not a number");

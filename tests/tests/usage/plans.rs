@@ -22,7 +22,7 @@ dues_tests::on_engines! {
 
 const NOW: &str = "2026-03-01T00:00:00Z";
 
-async fn tell<E: Engine>(engine: &E, models: &ReadModels, (_, event): &Sent) -> Outcome {
+async fn record_event<E: Engine>(engine: &E, models: &ReadModels, (_, event): &Sent) -> Outcome {
     let event =
         dues_events::entitlements::stripe::wire::decode(event.to_string().as_bytes()).unwrap().unwrap();
     models.stripe(&at(engine, t(NOW)), &event.user().unwrap().clone(), &event).await.unwrap()
@@ -47,7 +47,7 @@ async fn the_latest_of_stripes_events_counts_whatever_their_order<E: Engine>(eng
         ));
     }
     for event in &events {
-        assert_eq!(tell(&engine, &models, event).await, Outcome::Applied);
+        assert_eq!(record_event(&engine, &models, event).await, Outcome::Applied);
     }
     let expected = rows(&engine).await;
     let status = |user: &str| {
@@ -61,11 +61,11 @@ async fn the_latest_of_stripes_events_counts_whatever_their_order<E: Engine>(eng
         super::clear(&engine).await;
         dice.shuffle(&mut events);
         for (n, event) in events.iter().enumerate() {
-            assert_eq!(tell(&engine, &models, event).await, Outcome::Applied);
+            assert_eq!(record_event(&engine, &models, event).await, Outcome::Applied);
             assert_eq!(
-                tell(&engine, &models, &events[dice.usize(..=n)]).await,
+                record_event(&engine, &models, &events[dice.usize(..=n)]).await,
                 Outcome::Duplicate,
-                "told again"
+                "delivered again"
             );
         }
         assert_eq!(rows(&engine).await, expected);
@@ -73,7 +73,7 @@ async fn the_latest_of_stripes_events_counts_whatever_their_order<E: Engine>(eng
 }
 
 /// Delivers the current state of all billing records of a user.
-async fn tell_dues<E: Engine>(engine: &E, user: &str) {
+async fn deliver_dues<E: Engine>(engine: &E, user: &str) {
     for record in records(engine, user).await {
         ReadModels::default().billing(&at(engine, t(NOW)), &record).await.unwrap();
     }
@@ -84,7 +84,7 @@ async fn dues_row<E: Engine>(engine: &E, user: &str) -> Option<Item> {
 }
 
 async fn standing<E: Engine>(engine: &E, user: &str) -> (String, &'static str) {
-    tell_dues(engine, user).await;
+    deliver_dues(engine, user).await;
     let row = dues_row(engine, user).await;
     let status = row.and_then(|row| row.text("status").map(str::to_owned)).unwrap_or_default();
     let settings = Settings::default();
@@ -139,7 +139,7 @@ async fn dues_by_ach_are_a_subscription_until_the_money_goes_back<E: Engine>(eng
 /// A member through the stream: every change of the billing records, delivered in order, ends in the same
 /// row as the current records.
 #[tokio::test]
-async fn the_change_stream_tells_of_dues_that_ended_and_began_again() {
+async fn the_change_stream_reports_dues_that_ended_and_began_again() {
     let (engine, _folder) = embedded();
     let context = context(engine.clone());
     let mut seen = 0;

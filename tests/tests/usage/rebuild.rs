@@ -13,10 +13,10 @@ use fastrand::Rng;
 use super::rows;
 
 dues_tests::on_engines! {
-    tables_made_again_from_history_are_the_same,
+    tables_rebuilt_from_history_are_the_same,
 }
 
-async fn tables_made_again_from_history_are_the_same<E: Engine>(engine: E) {
+async fn tables_rebuilt_from_history_are_the_same<E: Engine>(engine: E) {
     let users: Vec<String> = (0..20).map(|n| format!("u-{n}")).collect();
     let models: ReadModels = [ReadModel::Usage].into_iter().collect();
     let (live, mut dice) = (store(engine.clone()), Rng::with_seed(5));

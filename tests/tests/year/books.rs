@@ -37,7 +37,7 @@ const CLOSED: [&str; 10] = [
     "2026-11-26",
     "2026-12-25",
 ];
-const UNAUTHORISED: [&str; 5] = ["R05", "R07", "R10", "R11", "R29"];
+const UNAUTHORISED: [&str; 4] = ["R05", "R07", "R10", "R29"];
 
 /// A debit as the gateway has reported it so far.
 struct Debit<'a> {
@@ -221,7 +221,7 @@ fn presentments(
             let ended = pair[0].told.iter().find(|(_, what, _)| *what == "RETURNED");
             match ended {
                 Some((at, _, code)) if *at < pair[1].submitted => {
-                    if ["R08", "R16", "R20"].contains(code) || UNAUTHORISED.contains(code) {
+                    if ["R08", "R11", "R16", "R20"].contains(code) || UNAUTHORISED.contains(code) {
                         found.wrong(format!("record {id} was presented again after {code}"));
                     }
                 }

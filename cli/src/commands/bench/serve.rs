@@ -304,11 +304,15 @@ fn report(
     if args.json {
         return output::print_json(&json!({
             "events": args.events, "clients": CLIENTS, "records_per_request": REQUEST_RECORDS,
-            "bench_events_per_s": rounded(compared, 0), "ingest_events_per_s": rounded(flood.per_s, 0), "share": rounded(share, 3),
-            "refused": flood.refused + pace.refused, "paced_events_per_s": rounded(pace.per_s, 0), "load": LOAD_PERCENT,
-            "acknowledged_p50_ms": rounded(pace.percentile_ms(50), 1), "acknowledged_p99_ms": rounded(pace.percentile_ms(99), 1),
+            "bench_events_per_s": rounded(compared, 0), "ingest_events_per_s": rounded(flood.per_s, 0),
+            "share": rounded(share, 3),
+            "refused": flood.refused + pace.refused, "paced_events_per_s": rounded(pace.per_s, 0),
+            "load": LOAD_PERCENT,
+            "acknowledged_p50_ms": rounded(pace.percentile_ms(50), 1),
+            "acknowledged_p99_ms": rounded(pace.percentile_ms(99), 1),
             "acknowledged_most_ms": rounded(pace.percentile_ms(100), 1),
-            "memory_mb": flood.memory, "peak_memory_mb": flood.peak_mb, "memory_at_two_tenths_mb": early, "memory_at_the_end_mb": late,
+            "memory_mb": flood.memory, "peak_memory_mb": flood.peak_mb, "memory_at_two_tenths_mb": early,
+            "memory_at_the_end_mb": late,
             "changes_behind": follow.behind, "changes_followed_per_s": rounded(follow.per_s, 0),
         }));
     }
@@ -317,7 +321,8 @@ fn report(
         flood.per_s
     ))?;
     output::print_line(&format!(
-        "at {LOAD_PERCENT} % of that ({:.0}/s) acknowledgement latency: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
+        "at {LOAD_PERCENT} % of that ({:.0}/s) acknowledgement latency: p50 {:.1} ms, p99 {:.1} ms, max \
+            {:.1} ms",
         pace.per_s,
         pace.percentile_ms(50),
         pace.percentile_ms(99),

@@ -58,8 +58,10 @@ impl Apps {
             let (user, image) =
                 (self.member(), format!("00000000-0000-4000-8000-{:012}", self.rng.u32(..self.members * 4)));
             let tags: Vec<&str> = (0..self.rng.usize(1..4)).filter_map(|_| self.rng.choice(TAGS)).collect();
-            let saved = json!({"image_id": image, "user_id": user, "url": format!("https://cdn.example.com/{image}.jpg"), "tags": tags,
-                "prompt_json": {"prompt": "a knight"}, "provider": "fal.ai", "provider_model_id": "fal/sdxl-foo", "cost_cents": 12, "public": true,
+            let saved = json!({"image_id": image, "user_id": user,
+                "url": format!("https://cdn.example.com/{image}.jpg"), "tags": tags,
+                "prompt_json": {"prompt": "a knight"}, "provider": "fal.ai",
+                "provider_model_id": "fal/sdxl-foo", "cost_cents": 12, "public": true,
                 "private_gallery_ids": [], "created_at": day.timestamp()});
             events.push(self.event("figureforge.image.saved", day, saved));
             match self.rng.u8(..12) {
@@ -96,9 +98,11 @@ impl Apps {
             .take(if done { 3 } else { 2 })
             {
                 self.events += 1;
-                let object = json!({"key": format!("users/{user}/documents/{path}"), "sequencer": format!("{:016X}", self.events), "size": 1});
+                let object = json!({"key": format!("users/{user}/documents/{path}"),
+                    "sequencer": format!("{:016X}", self.events), "size": 1});
                 events.push(
-                    json!({"id": format!("s3-{}", self.events), "source": "aws.s3", "detail-type": "Object Created", "time": text(day),
+                    json!({"id": format!("s3-{}", self.events), "source": "aws.s3",
+                        "detail-type": "Object Created", "time": text(day),
                         "detail": {"bucket": {"name": "documents"}, "object": object}})
                     .to_string(),
                 );

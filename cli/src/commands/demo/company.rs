@@ -55,7 +55,8 @@ impl Company {
                 let week = (self.rng.u32(..10) == 0).then(|| self.rng.u32(1..=5));
                 let term = if self.rng.u32(..20) == 0 { "YEARLY" } else { "MONTHLY" };
                 let provider = if self.rng.bool() { "cognito" } else { "local" };
-                let terms = json!({"tier": tier, "version": version, "term": term, "amount": amount, "billing_date": text(due), "billing_week": week, "provider": provider});
+                let terms = json!({"tier": tier, "version": version, "term": term, "amount": amount,
+                    "billing_date": text(due), "billing_week": week, "provider": provider});
                 self.membership("ACTIVATE", &format!("member-{n:06}"), joined, terms)
             })
             .collect()
@@ -109,7 +110,8 @@ impl Company {
             )
         } else {
             let new_account = self.rng.u32(..3) == 0;
-            let balance = json!({"event_id": id, "user_id": user, "available": amount, "observed_at": text(day), "new_account": new_account});
+            let balance = json!({"event_id": id, "user_id": user, "available": amount,
+                "observed_at": text(day), "new_account": new_account});
             (Stream::Balance, balance.to_string())
         }
     }
@@ -133,7 +135,8 @@ impl Company {
             "UPGRADE" | "DOWNGRADE" => plan,
             "PAUSE" => json!({"pause_duration_months": self.rng.u32(1..=3)}),
             "REACTIVATE" => {
-                json!({"tier": tier, "version": version, "amount": amount, "term": "MONTHLY", "billing_date": text(at + Days::new(10))})
+                json!({"tier": tier, "version": version, "amount": amount, "term": "MONTHLY",
+                    "billing_date": text(at + Days::new(10))})
             }
             _ => json!(null),
         };
@@ -142,8 +145,9 @@ impl Company {
 
     fn membership(&mut self, kind: &str, user: &str, at: Time, terms: serde_json::Value) -> String {
         self.events += 1;
-        json!({"event_id": format!("mem-{}", self.events), "type": kind, "occurred_at": text(at), "user_id": user, "membership": terms})
-            .to_string()
+        json!({"event_id": format!("mem-{}", self.events), "type": kind, "occurred_at": text(at),
+            "user_id": user, "membership": terms})
+        .to_string()
     }
 }
 

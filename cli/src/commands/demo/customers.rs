@@ -73,9 +73,11 @@ impl Customers {
             (day.timestamp(), day.checked_add_months(Months::new(1)).unwrap_or(day).timestamp());
         let metadata = json!({"user_id": id, "planTier": tier, "provider": provider});
         let status = if leaves { "canceled" } else { "active" };
-        let subscription = json!({"id": format!("sub_{id}"), "object": "subscription", "customer": format!("cus_{id}"), "status": status, "created": start,
+        let subscription = json!({"id": format!("sub_{id}"), "object": "subscription",
+            "customer": format!("cus_{id}"), "status": status, "created": start,
             "cancel_at_period_end": false, "metadata": metadata,
-            "items": {"object": "list", "data": [{"id": "si_1", "current_period_start": start, "current_period_end": end}]}});
+            "items": {"object": "list", "data": [{"id": "si_1", "current_period_start": start,
+                "current_period_end": end}]}});
         let kind = if leaves { "customer.subscription.deleted" } else { "customer.subscription.updated" };
         events.push(self.event(kind, day, subscription));
         if leaves {
@@ -83,25 +85,33 @@ impl Customers {
             return;
         }
         let (invoice, payment) = (format!("in_{id}_{start}"), format!("pi_{id}_{start}"));
-        let paid = json!({"id": invoice, "object": "invoice", "customer": format!("cus_{id}"), "currency": "usd", "amount_paid": cents, "amount_due": cents,
+        let paid = json!({"id": invoice, "object": "invoice", "customer": format!("cus_{id}"),
+            "currency": "usd", "amount_paid": cents, "amount_due": cents,
             "billing_reason": "subscription_cycle",
-            "parent": {"type": "subscription_details", "subscription_details": {"subscription": format!("sub_{id}"), "metadata": metadata}},
+            "parent": {"type": "subscription_details",
+                "subscription_details": {"subscription": format!("sub_{id}"), "metadata": metadata}},
             "lines": {"object": "list", "data": [{"id": "il_1", "period": {"start": start, "end": end},
-                "parent": {"type": "subscription_item_details", "subscription_item_details": {"subscription": format!("sub_{id}"), "proration": false}}}]}});
+                "parent": {"type": "subscription_item_details",
+                    "subscription_item_details": {"subscription": format!("sub_{id}"),
+                        "proration": false}}}]}});
         // Stripe sends two event types for one payment.
         events.push(self.event("invoice.paid", day, paid.clone()));
         events.push(self.event("invoice.payment_succeeded", day, paid));
-        let intent = json!({"id": payment, "object": "payment_intent", "customer": format!("cus_{id}"), "currency": "usd", "amount": cents,
-            "amount_received": cents, "status": "succeeded", "metadata": {"user_id": id}, "payment_details": {"order_reference": invoice}});
+        let intent = json!({"id": payment, "object": "payment_intent", "customer": format!("cus_{id}"),
+            "currency": "usd", "amount": cents,
+            "amount_received": cents, "status": "succeeded", "metadata": {"user_id": id},
+            "payment_details": {"order_reference": invoice}});
         events.push(self.event("payment_intent.succeeded", day, intent));
         match self.rng.u8(..60) {
             0 => {
-                let refund = json!({"id": format!("re_{id}_{start}"), "object": "refund", "amount": cents, "currency": "usd", "payment_intent": payment,
+                let refund = json!({"id": format!("re_{id}_{start}"), "object": "refund", "amount": cents,
+                    "currency": "usd", "payment_intent": payment,
                     "charge": format!("ch_{payment}"), "status": "succeeded"});
                 events.push(self.event("refund.created", day, refund));
             }
             1 => {
-                let dispute = json!({"id": format!("dp_{id}_{start}"), "object": "dispute", "amount": cents, "currency": "usd", "payment_intent": payment,
+                let dispute = json!({"id": format!("dp_{id}_{start}"), "object": "dispute", "amount": cents,
+                    "currency": "usd", "payment_intent": payment,
                     "charge": format!("ch_{payment}"), "status": "lost"});
                 events.push(self.event("charge.dispute.closed", day, dispute));
             }
@@ -113,15 +123,18 @@ impl Customers {
 
     fn checkout(&mut self, id: &str, provider: &str, purchase: &str, cents: u32, day: Time) -> String {
         let payment = format!("pi_{purchase}_{id}_{}", day.timestamp());
-        let session = json!({"id": format!("cs_{payment}"), "object": "checkout.session", "mode": "payment", "payment_status": "paid", "status": "complete",
-            "payment_intent": payment, "customer": null, "subscription": null, "currency": "usd", "amount_total": cents,
+        let session = json!({"id": format!("cs_{payment}"), "object": "checkout.session", "mode": "payment",
+            "payment_status": "paid", "status": "complete",
+            "payment_intent": payment, "customer": null, "subscription": null, "currency": "usd",
+            "amount_total": cents,
             "metadata": {"user_id": id, "provider": provider, "purchase": purchase}});
         self.event("checkout.session.completed", day, session)
     }
 
     fn event(&mut self, kind: &str, day: Time, object: Value) -> String {
         self.events += 1;
-        json!({"id": format!("evt_{:07}", self.events), "object": "event", "api_version": "2025-09-30.clover", "created": day.timestamp(), "livemode": false,
+        json!({"id": format!("evt_{:07}", self.events), "object": "event", "api_version": "2025-09-30.clover",
+            "created": day.timestamp(), "livemode": false,
             "type": kind, "data": {"object": object}})
         .to_string()
     }

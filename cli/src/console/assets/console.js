@@ -76,7 +76,7 @@ async function fetched(url) {
   }
 }
 
-// What the server tells, once a second, while a page with something live on it is in sight.
+// Updates from the server, once a second, while a page with something live on it is in sight.
 function live() {
   if (!$("[data-live]")) return;
   let source;
@@ -99,18 +99,18 @@ function live() {
 let counts;
 let refreshed = 0;
 
-function show(told) {
+function show(update) {
   for (const place of $$("[data-live]")) {
-    const text = told.text[place.dataset.live];
+    const text = update.text[place.dataset.live];
     if (text !== undefined && place.textContent !== text) place.textContent = text;
   }
-  if (told.counting !== undefined) return;
+  if (update.counting !== undefined) return;
   if ($("[data-reload]")) location.reload();
   for (const badge of $$(".badge")) badge.classList.toggle("none", badge.textContent === "0");
-  pulse(told.pulse);
-  moves(told.moves);
+  pulse(update.pulse);
+  moves(update.moves);
   // The charts are the server's: they are fetched again when the numbers behind them are others, every few seconds at the most.
-  const now = ["records", "collected", "at_risk", "in_flight", "waiting"].map((key) => told.text[key]).join();
+  const now = ["records", "collected", "at_risk", "in_flight", "waiting"].map((key) => update.text[key]).join();
   const stale = counts !== undefined && counts !== now;
   if (counts === undefined || (stale && Date.now() - refreshed > 3000)) {
     counts = now;
@@ -140,19 +140,19 @@ function pulse(values) {
 
 let latest;
 
-function moves(told) {
+function moves(entries) {
   const list = $("#moves");
   if (!list) return;
-  const first = told[0]?.key;
+  const first = entries[0]?.key;
   if (latest === undefined || first === latest) {
     latest = first;
     return;
   }
-  const known = told.findIndex((move) => move.key === latest);
-  const fresh = known < 0 ? told : told.slice(0, known);
+  const known = entries.findIndex((move) => move.key === latest);
+  const fresh = known < 0 ? entries : entries.slice(0, known);
   latest = first;
   for (const move of fresh.reverse()) list.prepend(row(move));
-  while (list.children.length > told.length) list.lastElementChild.remove();
+  while (list.children.length > entries.length) list.lastElementChild.remove();
 }
 
 // Texts are set as texts: whatever an id says, it stays one.

@@ -36,7 +36,7 @@ impl Member {
         let class = moved.map_or("none", |(_, to)| status_class(to));
         let at = percent_encode(&exact(entry.at));
         html! {
-            li class={ "beat s-" (class) } id=[entry.event.as_ref().map(|event| format!("event-{event}"))] {
+            li class={ "entry s-" (class) } id=[entry.event.as_ref().map(|event| format!("event-{event}"))] {
                 p.when {
                     (time(entry.at))
                     @if let Some((from, to)) = moved { " " (transition(from, to)) }
@@ -49,6 +49,7 @@ impl Member {
                 p.ids {
                     @if let Some(event) = &entry.event { "event " code { (event) } " " }
                     span { (entry.source) }
+                    @if let Some(actor) = &entry.actor { " by " span { (actor) } }
                     @if let Some(record) = &entry.record {
                         " record " (record_link(&self.explanation.user, record))
                     }
@@ -57,7 +58,9 @@ impl Member {
                             "row v" (row.previous_version) " → v" (row.record.version)
                         }
                     }
-                    " " a.then-link href={ (member_path(&self.explanation.user)) "?at=" (at) } { "as of then" }
+                    " " a.then-link href={ (member_path(&self.explanation.user)) "?at=" (at) } {
+                        "as of then"
+                    }
                 }
             }
         }

@@ -93,12 +93,7 @@ fn store(attempt: &Attempt) -> Stored {
             .as_ref()
             .map(|f| (time(f.at), f.sums.iter().map(|(currency, sum)| money(*sum, *currency)).collect())),
         c: attempt.charged_back.as_ref().map(failed),
-        x: attempt.resolution.as_ref().map(|resolution| match resolution {
-            Resolution::AppliedTo(id) => format!("to {id}"),
-            Resolution::RefundRequested => "refund".to_owned(),
-            Resolution::RefundRefused => "refused".to_owned(),
-            Resolution::Dismissed => "dismissed".to_owned(),
-        }),
+        x: attempt.resolution.as_ref().map(Resolution::to_text),
     }
 }
 
@@ -115,7 +110,13 @@ fn read(stored: Stored) -> Result<Attempt, String> {
         returned: stored.r.map(failed).transpose()?,
         refunded: stored.f.map(|(at, sums)| read_refunded(&at, &sums)).transpose()?,
         charged_back: stored.c.map(failed).transpose()?,
-        resolution: stored.x.as_deref().map(read_resolution).transpose()?,
+        resolution: match stored.x {
+            Some(text) => {
+                let read = Resolution::read(&text);
+                Some(read.ok_or_else(|| format!("{text}: not a resolution"))?)
+            }
+            None => None,
+        },
     })
 }
 
@@ -140,12 +141,27 @@ fn read_refunded(at: &str, sums: &[String]) -> Result<Refunded, String> {
     Ok(Refunded { at: read_time(at)?, sums: sums.collect::<Result<_, _>>()? })
 }
 
-fn read_resolution(text: &str) -> Result<Resolution, String> {
-    match (text, text.strip_prefix("to ")) {
-        (_, Some(id)) => Ok(Resolution::AppliedTo(SubscriptionId::from(id))),
-        ("refused", None) => Ok(Resolution::RefundRefused),
-        ("refund", None) => Ok(Resolution::RefundRequested),
-        ("dismissed", None) => Ok(Resolution::Dismissed),
-        (other, None) => Err(format!("{other}: not a resolution")),
+impl Resolution {
+    /// The decision as text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::AppliedTo(id) => format!("to {id}"),
+            Self::RefundRequested => "refund".to_owned(),
+            Self::RefundRefused => "refused".to_owned(),
+            Self::Dismissed => "dismissed".to_owned(),
+        }
+    }
+
+    /// Parses the text of [`Self::to_text`].
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match (text, text.strip_prefix("to ")) {
+            (_, Some(id)) => Some(Self::AppliedTo(SubscriptionId::from(id))),
+            ("refused", None) => Some(Self::RefundRefused),
+            ("refund", None) => Some(Self::RefundRequested),
+            ("dismissed", None) => Some(Self::Dismissed),
+            (_, None) => None,
+        }
     }
 }

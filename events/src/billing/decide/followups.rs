@@ -4,7 +4,7 @@
 use chrono::{Months, NaiveTime, TimeDelta};
 
 use crate::billing::attempts::Attempts;
-use crate::billing::event::{Event, EventKind};
+use crate::billing::event::{Creation, Event, EventKind};
 use crate::billing::idempotency::Applied;
 use crate::billing::record::{ClosedAs, Pause, Process, Receipt, Record, Standing, State};
 use crate::calendar::{Term, billing_period};
@@ -37,7 +37,7 @@ pub fn followups(record: &Record) -> Vec<Followup> {
             format!("next:{}", record.subscription_id).into(),
             at,
             "dues next-period",
-            EventKind::Created,
+            EventKind::Created(Creation::NextOf(record.subscription_id.clone())),
         );
         // An administrator may have moved this record since: keep the id that it names.
         let next = Record { subscription_id: id.clone(), ..next };
@@ -125,6 +125,7 @@ pub fn next_record(record: &Record) -> Option<Record> {
         moved_to: None,
         version: 0,
         applied: Applied::default(),
+        chain: None,
         data: Item::new(),
         extra: Item::new(),
     })

@@ -3,6 +3,9 @@
 use super::standing::of_state;
 use crate::attributes::*;
 use crate::billing::attempts::{Attempt, Attempts, Failed};
+use crate::billing::chain::Chain;
+use crate::billing::event::Event;
+use crate::billing::event_codec;
 use crate::billing::idempotency::{Applied, IdempotencyToken};
 use crate::billing::record::{
     Closed, FailedAttempt, Failure, Pause, Payment, Plan, Process, Provider, Receipt, Record, Standing,
@@ -13,6 +16,7 @@ use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
 use crate::item::{Item, Value};
 use crate::money::Money;
 use crate::row::Reader;
+use crate::time::{GoTime, Time};
 
 pub use crate::row::ReadError;
 
@@ -31,6 +35,8 @@ pub struct History {
     pub outcome: String,
     /// The event's idempotency token.
     pub token: Option<IdempotencyToken>,
+    /// Its link in the record's chain.
+    pub chain: Option<Chain>,
 }
 
 /// The `outcome` of an event that changed the record.
@@ -43,6 +49,9 @@ impl Record {
         let mut item = self.common_item();
         if !self.applied.is_empty() {
             item.set(APPLIED, Value::B(self.applied.as_bytes().to_vec()));
+        }
+        if let Some(chain) = self.chain {
+            item.set(CHAIN, chain.to_value());
         }
         item
     }
@@ -137,6 +146,34 @@ impl Record {
 }
 
 impl History {
+    /// The row of an event that was decided on a record, before it has a key and a link.
+    #[must_use]
+    pub fn of(mut record: Record, previous_version: u64, event: &Event, outcome: String) -> Self {
+        record.version = previous_version + 1;
+        record.data = event.data.clone();
+        Self {
+            record,
+            event_id: Some(event.id.clone()),
+            source: event.source.to_string(),
+            previous_version,
+            outcome,
+            token: Some(event.token),
+            chain: None,
+        }
+    }
+
+    /// Gives the row its key, its event and its link after the head of the record that it was decided on.
+    /// Returns the item to store.
+    pub fn link(&mut self, key: Time, event: &Event, head: Option<Chain>) -> Item {
+        self.record.last_run_date = Some(GoTime::nine_digits(key));
+        self.record.data.set_text(DATA_EVENT, event_codec::encode(event, key));
+        let mut item = self.to_item();
+        let chain = Chain::following(head, &item);
+        self.chain = Some(chain);
+        item.set(DATA_CHAIN, chain.to_value());
+        item
+    }
+
     /// Encodes the history row, without `applied`, which only the primary row has.
     #[must_use]
     pub fn to_item(&self) -> Item {
@@ -151,6 +188,9 @@ impl History {
         item.set_text(SOURCE, self.source.as_str());
         item.set_text(OUTCOME, self.outcome.as_str());
         item.set(PREVIOUS_VERSION, Value::number(self.previous_version));
+        if let Some(chain) = self.chain {
+            item.set(DATA_CHAIN, chain.to_value());
+        }
         item
     }
 
@@ -166,6 +206,7 @@ impl History {
             previous_version: reader.count(PREVIOUS_VERSION)?,
             outcome: reader.optional_text(OUTCOME)?.unwrap_or_default(),
             token: reader.bytes(TOKEN)?.and_then(|bytes| IdempotencyToken::read(&bytes)),
+            chain: reader.bytes(DATA_CHAIN)?.and_then(|bytes| Chain::read(&bytes)),
             record: read_record(&mut reader)?,
         })
     }
@@ -181,6 +222,8 @@ impl History {
         };
         after.version = self.record.version;
         after.data = Item::new();
+        // A row without a link, of an older version of this program, leaves the head as it is.
+        after.chain = self.chain.or(before.and_then(|before| before.chain));
         after.applied = before.map(|before| before.applied.clone()).unwrap_or_default();
         if let Some(token) = self.token {
             after.applied.push(token);
@@ -242,6 +285,7 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
             }
             None => Applied::default(),
         },
+        chain: row.bytes(CHAIN)?.and_then(|bytes| Chain::read(&bytes)),
         data: Item::new(),
         extra: Item::new(),
     };

@@ -110,9 +110,23 @@ pub fn decode(bytes: &[u8]) -> Result<Option<MembershipEvent>, WireError> {
         Kind::Upgrade => Change::Upgrade(membership.plan()?),
         Kind::Downgrade => Change::Downgrade(membership.plan()?),
     };
-    let token =
-        IdempotencyToken::new(&id, &[kind.source(), &at.to_rfc3339(), user_id, &format!("{change:?}")]);
-    Ok(Some(MembershipEvent { id, at, user_id: user_id.into(), source: kind.source().into(), change, token }))
+    let mut event = MembershipEvent {
+        token: IdempotencyToken::new(&id, &[]),
+        id,
+        at,
+        user_id: user_id.into(),
+        source: kind.source().into(),
+        change,
+    };
+    event.token = token(&event);
+    Ok(Some(event))
+}
+
+/// The idempotency token of a change: the hash of its id and of its content.
+#[must_use]
+pub fn token(event: &MembershipEvent) -> IdempotencyToken {
+    let (at, change) = (event.at.to_rfc3339(), format!("{:?}", event.change));
+    IdempotencyToken::new(&event.id, &[&event.source, &at, event.user_id.as_str(), &change])
 }
 
 /// Encodes a change as its stream has it: decoding gives the same change, with the same token.

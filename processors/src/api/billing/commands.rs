@@ -78,8 +78,11 @@ fn add<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
     path: &'static str,
     describe: impl FnOnce() -> Operation,
 ) -> R {
-    let handler = move |State(api): State<Shared<E, G>>, ids: Ids, Body(fields): Body<Fields>| async move {
-        run(&api.collector, verb, &ids, &fields).await
+    let handler = move |State(api): State<Shared<E, G>>,
+                        ids: Ids,
+                        Actor(actor): Actor,
+                        Body(fields): Body<Fields>| async move {
+        run(&api.collector, verb, &ids, &fields, &actor).await
     };
     routes.route(Method::POST, path, handler, describe)
 }
@@ -116,9 +119,10 @@ async fn run<E: Engine, G: Gateway>(
     verb: Verb,
     ids: &Ids,
     fields: &Fields,
+    actor: &str,
 ) -> Result<Response, Error> {
     let (user, id) = (ids.user(), ids.subscription());
-    match command(collector, &user, &id, verb.command(fields)?).await {
+    match command(collector, &user, &id, verb.command(fields)?, actor).await {
         Ok(CommandReply::Changed(record)) => Ok(changed(200, &record, verb.changed(&record))),
         Ok(CommandReply::Collected(UserCollection::Locked)) => {
             Err(Error::new(409, "locked", "another worker holds this user's lock: try again soon"))

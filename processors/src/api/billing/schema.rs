@@ -320,6 +320,9 @@ struct TimelineEntry {
     at: DateTime<Utc>,
     sentence: String,
     source: String,
+    /// Who acted, where a person did.
+    #[schema(required)]
+    actor: Option<String>,
     #[schema(required)]
     event_id: Option<String>,
     #[schema(required)]

@@ -10,7 +10,7 @@ use crate::messaging::inbox::{Inbox, InboxError};
 use crate::runtime::partial_retry::{Hope, Refusal, Request, tried, whole};
 
 /// Timeout of one attempt. The sender waits, so a request that hangs has to leave time for retries.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A Kinesis stream. Writing to it needs only the permission `kinesis:PutRecord`.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ impl Kinesis {
     /// disabled, since both together would keep the sender waiting.
     #[must_use]
     pub fn new(client: &Client, stream: impl Into<String>, clock: SharedClock) -> Self {
-        Self { client: once(client, PATIENCE), stream: stream.into(), clock }
+        Self { client: once(client, TIMEOUT), stream: stream.into(), clock }
     }
 }
 

@@ -18,7 +18,7 @@ pub const MOST_BYTES: usize = 1024 * 1024;
 /// Maximum characters of a key.
 pub const MOST_KEY: usize = 256;
 /// Timeout of one attempt.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A Kinesis stream. Writing to it needs only the permission `kinesis:PutRecords`.
 #[derive(Clone)]
@@ -33,13 +33,13 @@ impl Kinesis {
     /// disabled, since they would repeat whole requests.
     #[must_use]
     pub fn new(client: &Client, stream: impl Into<String>, clock: SharedClock) -> Self {
-        Self { client: once(client, PATIENCE), stream: stream.into(), clock }
+        Self { client: once(client, TIMEOUT), stream: stream.into(), clock }
     }
 }
 
 /// The same client without retries, and with a timeout for each attempt.
-pub(crate) fn once(client: &Client, patience: Duration) -> Client {
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(patience).build();
+pub(crate) fn once(client: &Client, timeout: Duration) -> Client {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(timeout).build();
     Client::from_conf(
         client.config().to_builder().retry_config(RetryConfig::disabled()).timeout_config(timeouts).build(),
     )

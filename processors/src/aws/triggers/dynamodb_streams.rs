@@ -56,7 +56,8 @@ fn answer(event: &DynamoStreamEvent, report: &BatchReport) -> DynamoDbEventRespo
     if let Some(first) = report.first_failure() {
         let mut failure = DynamoDbBatchItemFailure::default();
         failure.item_identifier = Some(sequence(&event.records[first]).to_owned());
-        tracing::warn!(sequence = failure.item_identifier, why = ?report.outcomes[first], "change is redelivered");
+        tracing::warn!(sequence = failure.item_identifier, why = ?report.outcomes[first],
+            "change is redelivered");
         response.batch_item_failures.push(failure);
     }
     response

@@ -77,7 +77,7 @@ pub async fn webhook_worker<E: Engine, G: Gateway>(
     event: EventBridgeEvent,
 ) -> Result<SignalSummary, SignalFailed> {
     let record = incoming(collector, event);
-    told("webhook-worker", &record.sequence, signals::webhook_worker(collector, &record).await)
+    summarise("webhook-worker", &record.sequence, signals::webhook_worker(collector, &record).await)
 }
 
 /// `webhook-balance-worker`: handles an `account-balance` event.
@@ -89,7 +89,7 @@ pub async fn webhook_balance_worker<E: Engine, G: Gateway>(
     event: EventBridgeEvent,
 ) -> Result<SignalSummary, SignalFailed> {
     let record = incoming(collector, event);
-    told(
+    summarise(
         "webhook-balance-worker",
         &record.sequence,
         signals::webhook_balance_worker(collector, &record).await,
@@ -105,7 +105,7 @@ fn incoming<E: Engine, G>(collector: &Collector<E, G>, event: EventBridgeEvent) 
     }
 }
 
-fn told(
+fn summarise(
     worker: &str,
     event: &str,
     acted: Result<SignalOutcome, String>,

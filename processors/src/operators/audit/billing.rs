@@ -2,16 +2,16 @@
 
 use dues_events::billing::decide::{Followup, followups};
 use dues_events::billing::record::{History, Record};
+use dues_events::billing::replay::{Fault, Replay, RowFault, StoredRow, check_successors, roll_forward};
 use dues_events::{Item, SubscriptionId, UserId, attributes};
-use dues_projections::billing::record::{is_committed, replay};
 use dues_store::table::{BILLING_ACTIVITY, HISTORY};
 use std::collections::BTreeMap;
 
 use super::{Audit, FindingKind, differences};
-use crate::operators::replay::billing::in_order;
+use crate::operators::replay::billing::{in_order, replays};
 
-/// Audits all history and records of a user. Returns the history that can be decoded, grouped by record,
-/// each in order.
+/// Audits all history and records of a user: every decision is taken again. Returns the history that has
+/// happened and can be decoded, grouped by record, each in order.
 pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: Vec<Item>) -> Vec<History> {
     audit.events += history.len() as u64;
     audit.rows += rows.len() as u64;
@@ -31,24 +31,34 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
             }
         }
     }
-    let mut told = read(audit, history);
-    in_order(&mut told);
+    let mut stored = read(audit, history);
+    in_order(&mut stored);
     if whole {
         debts(audit, &records);
     }
-    for rows in told.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
-        let id = &rows[0].record.subscription_id;
-        let record = records.remove(id);
+    let live: Vec<Record> = records.values().cloned().collect();
+    let replays = replays(&stored, &live);
+    for (n, fault) in check_successors(&replays) {
+        find_fault(audit, user, &replays[n], &fault);
+    }
+    let mut happened = Vec::with_capacity(stored.len());
+    for replay in &replays {
+        let Some(folded) = &replay.record else {
+            replay.ahead.iter().for_each(|stored| find_ahead(audit, user, replay, stored));
+            continue;
+        };
+        let record = records.remove(&folded.subscription_id);
         let derived = record.as_ref().and_then(|record| columns.get(&key(record)));
-        compare(audit, user, id, rows, record.clone(), whole);
+        compare(audit, user, replay, folded, record.as_ref(), whole);
         if let (Some(record), Some(derived)) = (&record, derived)
             && record.version > 0
-            && replay(rows).as_ref() == Some(record)
+            && folded == record
             && *derived != derived_columns(&record.to_item())
         {
             let detail = differences(derived, &derived_columns(&record.to_item()));
             audit.find(FindingKind::Differs, &BILLING_ACTIVITY, key(record), detail);
         }
+        happened.extend(replay.happened.iter().map(|stored| stored.row.clone()));
     }
     for (id, record) in records {
         audit.find(
@@ -58,7 +68,7 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
             format!("no history tells of record {id}"),
         );
     }
-    told
+    happened
 }
 
 /// What is written for other readers and for the index, and follows from the attempts when it is read.
@@ -82,10 +92,10 @@ fn add(audit: &mut Audit, records: &mut BTreeMap<SubscriptionId, Record>, record
     }
 }
 
-fn read(audit: &mut Audit, history: Vec<Item>) -> Vec<History> {
+fn read(audit: &mut Audit, history: Vec<Item>) -> Vec<StoredRow> {
     let mut rows = Vec::with_capacity(history.len());
     for item in history {
-        match History::from_item(item) {
+        match StoredRow::read(item) {
             Ok(row) => rows.push(row),
             Err(error) => audit.find(FindingKind::Unreadable, &HISTORY, &error.key, error.to_string()),
         }
@@ -97,74 +107,77 @@ fn read(audit: &mut Audit, history: Vec<Item>) -> Vec<History> {
 fn compare(
     audit: &mut Audit,
     user: &UserId,
-    id: &SubscriptionId,
-    rows: &[History],
-    record: Option<Record>,
+    replay: &Replay<'_>,
+    folded: &Record,
+    record: Option<&Record>,
     whole: bool,
 ) {
-    holes(audit, user, rows);
-    let Some(folded) = replay(rows) else { return };
+    replay.faults.iter().for_each(|fault| find_fault(audit, user, replay, fault));
     let Some(record) = record else {
         // A row that could not be decoded may be this one.
         if whole {
+            let id = &folded.subscription_id;
             let detail =
                 format!("history tells of record {id}, {} since version {}", folded.status(), folded.version);
-            audit.find(FindingKind::Missing, &BILLING_ACTIVITY, key(&folded), detail);
+            audit.find(FindingKind::Missing, &BILLING_ACTIVITY, key(folded), detail);
         }
         return;
     };
     if record.moved_to.is_some() {
         return;
     }
-    for row in rows.iter().filter(|row| !is_committed(row, &record)) {
-        let (found, version) = (row.previous_version, record.version);
-        if found < version {
-            let detail = format!(
-                "event {} builds on version {found}, and was not committed: `dues sweep` removes the row",
-                row.event_id.as_ref().map_or("", |id| id.as_str())
-            );
-            audit.find(FindingKind::Ahead, &HISTORY, history_key(user, row), detail);
-        }
+    for stored in &replay.overtaken {
+        let row = &stored.row;
+        let detail = format!(
+            "event {} builds on version {}, and was not committed: `dues sweep` removes the row",
+            row.event_id.as_ref().map_or("", |id| id.as_str()),
+            row.previous_version
+        );
+        audit.find(FindingKind::Ahead, &HISTORY, history_key(user, row), detail);
     }
-    let folded = replay(
-        rows.iter().filter(|row| is_committed(row, &record) || row.previous_version >= record.version),
-    );
-    let Some(folded) = folded.filter(|folded| *folded != record) else { return };
-    // Fold only up to the row's version: what follows is an interrupted commit.
-    let known = rows.iter().filter(|row| row.record.version <= record.version);
-    if record.version < folded.version && replay(known).as_ref() == Some(&record) {
-        let detail =
-            format!("version {} is in history, the row is at version {}", folded.version, record.version);
-        return audit.find(FindingKind::Ahead, &BILLING_ACTIVITY, key(&record), detail);
+    replay.ahead.iter().for_each(|stored| find_ahead(audit, user, replay, stored));
+    if folded != record {
+        let detail = differences(&record.to_item(), &folded.to_item());
+        audit.find(FindingKind::Differs, &BILLING_ACTIVITY, key(record), detail);
     }
-    audit.find(
-        FindingKind::Differs,
-        &BILLING_ACTIVITY,
-        key(&record),
-        differences(&record.to_item(), &folded.to_item()),
-    );
 }
 
-/// Each change must build on the one before it. Rows of older writers do not name the version they build
-/// on.
-fn holes(audit: &mut Audit, user: &UserId, rows: &[History]) {
-    let mut version = rows.first().map_or(0, |row| row.previous_version);
-    if version > 0 && rows.first().is_some_and(|row| row.token.is_some()) {
-        audit.find(
-            FindingKind::Gap,
-            &HISTORY,
-            history_key(user, &rows[0]),
-            format!("its history begins after version {version}"),
-        );
+/// A row that builds on the record as it is: an interrupted commit, or a row that nobody decided.
+fn find_ahead(audit: &mut Audit, user: &UserId, replay: &Replay<'_>, stored: &StoredRow) {
+    let (row, version) = (&stored.row, replay.record.as_ref().map_or(0, |record| record.version));
+    if row.previous_version == version
+        && let Err(fault) = roll_forward(replay.record.as_ref(), stored)
+    {
+        let fault = RowFault {
+            key: row.record.last_run_date.clone(),
+            version: row.record.version,
+            event_id: row.event_id.clone(),
+            fault,
+        };
+        return find_fault(audit, user, replay, &fault);
     }
-    for row in rows.iter().filter(|row| row.token.is_some()) {
-        if row.previous_version > version {
-            let detail =
-                format!("it builds on version {}, and history has {version} before it", row.previous_version);
-            audit.find(FindingKind::Gap, &HISTORY, history_key(user, row), detail);
-        }
-        version = version.max(row.record.version);
-    }
+    let detail = format!("version {} is in history, the row is at version {version}", row.record.version);
+    let key = replay.record.as_ref().map_or_else(|| history_key(user, row), key);
+    audit.find(FindingKind::Ahead, &BILLING_ACTIVITY, key, detail);
+}
+
+/// Names the record, the row, and what is wrong with it.
+fn find_fault(audit: &mut Audit, user: &UserId, replay: &Replay<'_>, fault: &RowFault) {
+    let kind = match &fault.fault {
+        Fault::Unreadable(_) => FindingKind::Unreadable,
+        Fault::WrongDecision(_)
+        | Fault::Rejected(_)
+        | Fault::Reopened { .. }
+        | Fault::OtherChange
+        | Fault::NoPredecessor(_) => FindingKind::WrongDecision,
+        Fault::NotLinked | Fault::OtherHead => FindingKind::Chain,
+        Fault::Removed(_) | Fault::NoBeginning(_) | Fault::Gap { .. } => FindingKind::Gap,
+    };
+    let id = replay.record.as_ref().map_or("", |record| record.subscription_id.as_str());
+    let event = fault.event_id.as_ref().map_or(String::new(), |id| format!(", event {id}"));
+    let at = fault.key.as_ref().map_or_else(|| attributes::LAST_RUN_DATE.to_owned(), |at| at.text());
+    let detail = format!("record {id}, version {}{event}: {}", fault.version, fault.fault);
+    audit.find(kind, &HISTORY, format!("{user}/{at}"), detail);
 }
 
 /// Finds missing successors.

@@ -102,10 +102,12 @@ pub(super) fn of_table(table: &'static Table) -> String {
           Label: {name} throttles
         - Id: reads
           ReturnData: false
-          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: ReadThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
+          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: \
+          ReadThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
         - Id: writes
           ReturnData: false
-          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: WriteThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
+          MetricStat: {{Period: 300, Stat: Sum, Metric: {{Namespace: AWS/DynamoDB, MetricName: \
+          WriteThrottleEvents, Dimensions: [{{Name: TableName, Value: {called}}}]}}}}
       EvaluationPeriods: 3
       Threshold: 1
       ComparisonOperator: GreaterThanOrEqualToThreshold

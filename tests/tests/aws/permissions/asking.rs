@@ -84,7 +84,8 @@ pub(super) async fn figureforge(handle: &Handle) {
 
 /// A user with every embedded entity, payments, jobs and the configuration.
 pub(super) async fn serenya(handle: &Handle) {
-    let ada = json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "x-1"});
+    let ada = json!({"id": "u-1", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "x-1"});
     ask(handle, "POST", "serenya/users", ada).await;
     for (path, body) in [
         ("users/u-1", json!({"email": "ada.l@example.com"})),
@@ -96,7 +97,7 @@ pub(super) async fn serenya(handle: &Handle) {
         ("users/u-1/jobs/a.pdf/failed", json!({"error_message": "cannot be read"})),
         ("users/find", json!({"email": "ada.l@example.com"})),
         ("users/find", json!({"auth_provider": "google", "external_id": "x-1"})),
-        ("users/find", json!({"email": "nobody@example.com"})),
+        ("users/find", json!({"email": "unknown@example.com"})),
         ("config/app_settings", json!({"version": "v1"})),
     ] {
         ask(handle, "POST", &format!("serenya/{path}"), body).await;

@@ -17,8 +17,8 @@ use super::{
 const DUE: &str = "2026-02-28";
 const USERS: [&str; 4] = ["u-1", "u-2", "u-3", "u-4"];
 
-/// Collects from four users: undisturbed and with dismissed money, with a concurrent writer, with a record cancelled meanwhile, and
-/// with a record that is being moved.
+/// Collects from four users: undisturbed and with dismissed money, with a concurrent writer, with a record
+/// cancelled meanwhile, and with a record that is being moved.
 async fn visit_all(site: &Site, handle: &Handle, ask: impl AsyncFn(&str) -> Value) {
     let [peaceful, raced, late, moving] = USERS;
     dismissed_money(site, peaceful).await;
@@ -68,8 +68,10 @@ async fn batch_worker() {
 }
 
 fn signal(kind: &str, user: &str, amount: &str, at: &str) -> Value {
-    let detail = json!({"event_id": format!("{kind}-{user}"), "user_id": user, amount: "500.00", at: "2026-03-02T11:00:00Z"});
-    json!({"id": "delivery", "source": "company.income", "detail-type": kind, "time": "2026-03-02T11:00:00Z", "detail": detail})
+    let detail = json!({"event_id": format!("{kind}-{user}"), "user_id": user, amount: "500.00",
+        at: "2026-03-02T11:00:00Z"});
+    json!({"id": "delivery", "source": "company.income", "detail-type": kind, "time": "2026-03-02T11:00:00Z",
+        "detail": detail})
 }
 
 #[tokio::test]
@@ -117,7 +119,8 @@ async fn notifier_scheduler() {
 
 pub(super) fn request(method: &str, path: &str, body: &Value) -> Value {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    json!({"version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {}, "requestContext": {"stage": "$default", "http": {"method": method}},
+    json!({"version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {},
+        "requestContext": {"stage": "$default", "http": {"method": method}},
         "body": body.to_string(), "isBase64Encoded": false})
 }
 

@@ -27,9 +27,11 @@ async fn stripe() {
     let site = site().await;
     let handle = site.start(Function::StripeWebhook);
     let (_, event) = subscription("e-1", "created", AT, "u-1", "SAGE", "active", AT);
-    let partner = json!({"source": "aws.partner/stripe.com/ed_1", "detail-type": "customer.subscription.created", "detail": event});
+    let partner = json!({"source": "aws.partner/stripe.com/ed_1",
+        "detail-type": "customer.subscription.created", "detail": event});
     assert_eq!(handle(partner).await.unwrap(), json!({"handled": true}));
-    let unsigned = json!({"version": "2.0", "rawPath": "/webhooks/stripe", "headers": {"stripe-signature": "t=1,v1=00"}, "body": "{}",
+    let unsigned = json!({"version": "2.0", "rawPath": "/webhooks/stripe",
+        "headers": {"stripe-signature": "t=1,v1=00"}, "body": "{}",
         "requestContext": {"http": {"method": "POST"}}});
     assert_eq!(handle(unsigned).await.unwrap()["statusCode"], 400);
     agree(Function::StripeWebhook, &site);
@@ -70,7 +72,7 @@ async fn stripe_worker() {
 }
 
 /// Delivers a change to a function, as Lambda does.
-pub(super) async fn tell(
+pub(super) async fn deliver_change(
     handle: &Handle,
     table: &'static Table,
     old: Option<Item>,
@@ -102,7 +104,7 @@ async fn profile(site: &Site, handle: &Handle, user: &str, tier: &str, sequence:
     let item = profile_row(user, tier);
     site.engine.put(&GG_CORE, item.clone(), Condition::Always).await.unwrap();
     assert_eq!(
-        tell(handle, &GG_CORE, None, Some(item), sequence, false).await,
+        deliver_change(handle, &GG_CORE, None, Some(item), sequence, false).await,
         json!({"batchItemFailures": []})
     );
 }
@@ -120,7 +122,7 @@ async fn projector() {
         let after = first(&site, "u-1").await;
         let old = before.as_ref().map(Record::to_item);
         assert_eq!(
-            tell(&handle, &BILLING_ACTIVITY, old, Some(after.to_item()), id, false).await,
+            deliver_change(&handle, &BILLING_ACTIVITY, old, Some(after.to_item()), id, false).await,
             json!({"batchItemFailures": []})
         );
         before = Some(after);
@@ -138,7 +140,7 @@ async fn projector() {
         .into_iter()
         .find(|item| item.text("SK") == Some("CREDITS#BALANCE"))
         .unwrap();
-    tell(&handle, &GG_CORE, Some(balance), None, "t-1", true).await;
+    deliver_change(&handle, &GG_CORE, Some(balance), None, "t-1", true).await;
     // Stripe's events for the read models, and an unreadable one.
     deliver(
         &context(site.engine.clone()),
@@ -147,7 +149,7 @@ async fn projector() {
     )
     .await;
     deliver(&context(site.engine.clone()), &[invoice("e-3", "paid", AT, "u-2", AT)], 1).await;
-    stripe_has_told(&site, &handle).await;
+    deliver_stripe_events(&site, &handle).await;
     // A failed attempt of two days before arrives late: the payment takes that day.
     deliver(
         &context(site.engine.clone()),
@@ -155,20 +157,20 @@ async fn projector() {
         1,
     )
     .await;
-    stripe_has_told(&site, &handle).await;
+    deliver_stripe_events(&site, &handle).await;
     models_follow(&site, &handle).await;
     handle(json!({"Records": [{"eventSourceARN": "nonsense"}]})).await.unwrap();
     agree(Function::Projector, &site);
 }
 
-async fn stripe_has_told(site: &Site, handle: &Handle) {
-    for told in all(&site.engine, &ENTITLEMENTS)
+async fn deliver_stripe_events(site: &Site, handle: &Handle) {
+    for event in all(&site.engine, &ENTITLEMENTS)
         .await
         .into_iter()
         .filter(|item| item.text("SK").unwrap().starts_with("EVENT#"))
     {
         assert_eq!(
-            tell(handle, &ENTITLEMENTS, None, Some(told), "s-1", false).await,
+            deliver_change(handle, &ENTITLEMENTS, None, Some(event), "s-1", false).await,
             json!({"batchItemFailures": []})
         );
     }
@@ -183,7 +185,7 @@ async fn models_follow(site: &Site, handle: &Handle) {
     assert!(matches!(counted, CountOutcome::Done(_)), "{counted:?}");
     for row in all(&site.engine, &USER_USAGE).await {
         assert_eq!(
-            tell(handle, &USER_USAGE, None, Some(row), "u-1", false).await,
+            deliver_change(handle, &USER_USAGE, None, Some(row), "u-1", false).await,
             json!({"batchItemFailures": []})
         );
     }
@@ -200,7 +202,7 @@ async fn models_follow(site: &Site, handle: &Handle) {
             let key = (row.text("pk").unwrap().to_owned(), row.text("sk").unwrap().to_owned());
             let old = before.insert(key, row.clone());
             assert_eq!(
-                tell(handle, &FIGUREFORGE, old, Some(row), "f-1", false).await,
+                deliver_change(handle, &FIGUREFORGE, old, Some(row), "f-1", false).await,
                 json!({"batchItemFailures": []})
             );
         }
@@ -210,7 +212,8 @@ async fn models_follow(site: &Site, handle: &Handle) {
             (kind.into(), format!("serenya.{kind}").into(), AT.into());
         ("app-events", fields)
     };
-    let made = json!({"user_id": "u-3", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "x-1"});
+    let made = json!({"user_id": "u-3", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "x-1"});
     let session = json!({"user_id": "u-3", "session_id": "s-1"});
     deliver(
         &context(site.engine.clone()),
@@ -221,7 +224,7 @@ async fn models_follow(site: &Site, handle: &Handle) {
     let profile =
         all(&site.engine, &SERENYA).await.into_iter().find(|row| row.text("SK") == Some("PROFILE")).unwrap();
     assert_eq!(
-        tell(handle, &SERENYA, Some(profile), None, "p-1", true).await,
+        deliver_change(handle, &SERENYA, Some(profile), None, "p-1", true).await,
         json!({"batchItemFailures": []})
     );
 }

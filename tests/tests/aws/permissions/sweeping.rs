@@ -15,7 +15,7 @@ use super::{agree, begin_to_move, first, members, overtake, set, site, too_littl
 
 const AT: &str = "2026-03-01T00:00:00Z";
 
-/// Delivers an event whose handler crashes before it puts a row of the table.
+/// Delivers an event to a handler that crashes before it puts a row of the table.
 async fn crash(
     site: &Site,
     event: Sent,

@@ -121,16 +121,16 @@ fn pairs(statement: &'static Value) -> Vec<(String, String)> {
     let actions = list(&statement["Action"]);
     let each = |action: &&'static Value| {
         let action = action.as_str().unwrap().to_owned();
-        resources.iter().map(|resource| (action.clone(), told(resource))).collect::<Vec<_>>()
+        resources.iter().map(|resource| (action.clone(), resource_name(resource))).collect::<Vec<_>>()
     };
     actions.iter().flat_map(each).collect()
 }
 
-fn told(resource: &Value) -> String {
+fn resource_name(resource: &Value) -> String {
     if let Some(either) = resource.get("Fn::If") {
         // Our stream or an existing one: both are the same stream.
         let ours = either.as_array().unwrap().iter().find(|one| one.get("Fn::GetAtt").is_some());
-        return told(ours.unwrap());
+        return resource_name(ours.unwrap());
     }
     if let Some(attribute) = resource.get("Fn::GetAtt") {
         return attribute[0].as_str().unwrap().to_owned();

@@ -48,7 +48,7 @@ fn every_source_has_its_mapping_and_every_mapping_its_source() {
 }
 
 #[test]
-fn mappings_tell_of_single_failures_and_hand_on_what_is_given_up() {
+fn mappings_report_single_failures_and_pass_on_what_they_give_up() {
     let failures = json!({"Fn::GetAtt": ["FailuresQueue", "Arn"]});
     for (name, mapping) in resources("AWS::Lambda::EventSourceMapping") {
         assert_eq!(mapping["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]), "{name}");
@@ -117,7 +117,10 @@ fn filters_let_through_what_the_projector_works_on() {
     for name in ["INSERT", "MODIFY"] {
         assert!(change("billing-activity", name, "", false));
         assert!(change("gg_core", name, &profile, false));
-        assert!(!change("gg_core", name, BALANCE_SORT, false), "credits that move are nobody's business");
+        assert!(
+            !change("gg_core", name, BALANCE_SORT, false),
+            "the projector does not need movements of credits"
+        );
     }
     assert!(!change("billing-activity", "REMOVE", "", false), "a record is only ever moved");
     assert!(change("gg_core", "REMOVE", BALANCE_SORT, true));
@@ -138,7 +141,7 @@ fn filters_let_through_what_the_projector_works_on() {
 }
 
 #[test]
-fn filters_let_through_what_others_are_told_of() {
+fn filters_pass_what_the_feeder_publishes() {
     let change = |table: &str, name: &str, sort: &str| {
         lets_through(Function::KinesisFeeder, table, name, ("USER#u", sort), false)
     };

@@ -32,7 +32,8 @@ fn keys_indexes_streams_and_ttl_are_those_of_the_definitions() {
             .indexes
             .iter()
             .map(|index| {
-                json!({"IndexName": index.name, "KeySchema": keys(index.partition, index.sort), "Projection": {"ProjectionType": "ALL"}})
+                json!({"IndexName": index.name, "KeySchema": keys(index.partition, index.sort),
+                    "Projection": {"ProjectionType": "ALL"}})
             })
             .collect();
         assert_eq!(

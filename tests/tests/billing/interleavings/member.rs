@@ -129,7 +129,9 @@ impl Member {
             "debit" => system.collect(None).await,
             "debit of one" => system.collect(Some(&self.reported)).await,
             "debit of the other" => system.collect(Some(&self.second)).await,
-            "pay" | "waive" | "cancel" | "pause" | "resume" => system.operate(act.kind, &self.open).await,
+            "pay" | "waive" | "move" | "cancel" | "pause" | "resume" => {
+                system.operate(act.kind, &self.open).await
+            }
             _ => {
                 let mut outcome = Outcome::Skipped;
                 // A stream delivers a failed record again.

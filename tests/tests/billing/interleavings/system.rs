@@ -1,5 +1,6 @@
 //! The only lines of these tests that construct parts of the system: adapt them when a constructor changes.
 
+use chrono::TimeDelta;
 use dues_events::collections::eligibility::{CollectionRequest, Trigger};
 use dues_events::{SubscriptionId, UserId};
 use dues_processors::billing::ach_handler::AchHandler;
@@ -17,6 +18,9 @@ pub(crate) const USER: &str = "u-1";
 
 /// How an actor failed: what it had to do is not done.
 pub(crate) const FAILED: &str = "FAILED: ";
+
+/// How a collector ended that found the member's lock held.
+pub(crate) const LOCKED: &str = "Locked";
 
 /// The system as one actor sees it.
 pub(crate) struct System<E, G> {
@@ -44,11 +48,15 @@ impl<E: Engine, G: Gateway> System<E, G> {
         }
     }
 
-    /// The scheduled collection. On a day when banks are closed it debits nothing, and only follows up.
+    /// The scheduled jobs. On a day when banks are closed they debit nothing, and only follow up.
     pub(crate) async fn follow_up(&self) {
-        let request = CollectionRequest::triggered_by(Trigger::Initial);
-        let done = self.collector().collect_user(&USER.into(), &request).await;
-        assert_ne!(done.expect("the follow-up runs"), UserCollection::Locked, "an actor kept its lock");
+        let swept = self.collector().store.sweep(|_| {}).await;
+        swept.expect("the sweep runs");
+        for trigger in [Trigger::Initial, Trigger::Retry, Trigger::Pause] {
+            let request = CollectionRequest::triggered_by(trigger);
+            let done = self.collector().collect_user(&USER.into(), &request).await;
+            assert_ne!(done.expect("the follow-up runs"), UserCollection::Locked, "an actor kept its lock");
+        }
     }
 
     /// An operator's command.
@@ -59,10 +67,11 @@ impl<E: Engine, G: Gateway> System<E, G> {
             "cancel" => Command::Cancel { now: false },
             "pause" => Command::Pause { months: 2 },
             "resume" => Command::Resume,
+            "move" => Command::Move { to: self.clock.shared().now() + TimeDelta::days(2) },
             other => panic!("no command {other}"),
         };
         let (user, record) = (UserId::from(USER), SubscriptionId::from(record));
-        match command(&self.collector(), &user, &record, wanted).await {
+        match command(&self.collector(), &user, &record, wanted, "ops").await {
             Ok(_) => "done".to_owned(),
             Err(CommitError::Rejected(rejection)) => format!("refused: {rejection}"),
             Err(CommitError::Store(error)) => format!("{FAILED}{error}"),

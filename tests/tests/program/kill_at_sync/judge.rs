@@ -11,9 +11,9 @@ use crate::support::run::Dues;
 /// Members of a store.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Members<'a> {
-    /// Whose memberships must go on.
+    /// Members who must still be billed.
     pub(super) staying: &'a [&'a str],
-    /// Whose memberships may end.
+    /// Members who may have left.
     pub(super) leaving: &'a [&'a str],
 }
 
@@ -34,7 +34,7 @@ pub(super) fn audit(dues: &Dues) -> Result<(), String> {
     run(dues, &["audit"]).map(drop)
 }
 
-/// The rows of an export, without the first line, which tells the time.
+/// The rows of an export, without the first line, which has the time.
 pub(super) fn exported(dues: &Dues) -> Result<Vec<String>, String> {
     Ok(export(dues)?.lines().skip(1).map(str::to_owned).collect())
 }
@@ -81,7 +81,7 @@ pub(super) struct Books {
     debits: Vec<(String, String, String)>,
     /// The records that were debited.
     debited: BTreeSet<String>,
-    /// Members whose bank took a payment back.
+    /// Members with a returned payment.
     charged_back: BTreeSet<String>,
 }
 

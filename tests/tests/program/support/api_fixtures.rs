@@ -57,7 +57,8 @@ pub(crate) fn figureforge(dues: &Dues, serving: &Serving) {
 
 /// A user with every embedded entity, a payment, a document and a configuration.
 pub(crate) fn serenya(dues: &Dues, serving: &Serving) {
-    let ada = json!({"id": "ada", "email": "ada@example.com", "name": "Ada", "auth_provider": "google", "external_id": "g-1"});
+    let ada = json!({"id": "ada", "email": "ada@example.com", "name": "Ada", "auth_provider": "google",
+        "external_id": "g-1"});
     for (path, body) in [
         ("users", ada),
         ("users/ada/consents", json!({"terms_of_service": true, "ip_address": "192.0.2.1"})),
@@ -106,6 +107,8 @@ fn there(serving: &Serving, path: &str, is_there: impl Fn(&Value) -> bool) {
 
 /// An upload, as EventBridge reports it.
 fn uploaded(file: &str) -> Value {
-    json!({"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "Object Created", "source": "aws.s3", "time": START,
-        "detail": {"bucket": {"name": "documents"}, "object": {"key": format!("users/ada/documents/uploads/{file}"), "sequencer": "01"}}})
+    json!({"version": "0", "id": "17793124-05d4-b198-2fde-7ededc63b103", "detail-type": "Object Created",
+        "source": "aws.s3", "time": START,
+        "detail": {"bucket": {"name": "documents"},
+            "object": {"key": format!("users/ada/documents/uploads/{file}"), "sequencer": "01"}}})
 }

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 /// Plus for 14.99 a month, first due on that day.
 pub(crate) fn plus(due: &str) -> Value {
-    json!({"tier": "Plus", "version": "v2", "term": "MONTHLY", "amount": "14.99", "billing_date": format!("{due}T00:00:00Z"),
+    json!({"tier": "Plus", "version": "v2", "term": "MONTHLY", "amount": "14.99",
+        "billing_date": format!("{due}T00:00:00Z"),
            "billing_week": null, "pause_duration_months": 0, "provider": "cognito"})
 }
 
@@ -15,7 +16,8 @@ pub(crate) fn tier(tier: &str, amount: &str) -> Value {
 
 /// A membership change at noon of that day.
 pub(crate) fn change(event: &str, kind: &str, user: &str, day: &str, membership: Value) -> Value {
-    json!({"event_id": event, "type": kind, "occurred_at": format!("{day}T12:00:00Z"), "user_id": user, "membership": membership})
+    json!({"event_id": event, "type": kind, "occurred_at": format!("{day}T12:00:00Z"), "user_id": user,
+        "membership": membership})
 }
 
 /// A membership change without fields beyond its type.
@@ -47,34 +49,36 @@ impl Debit {
     }
 
     pub(crate) fn submitted(&self, event: &str, day: &str) -> Value {
-        self.told(event, "SUBSCRIPTION_SUBMITTED", "PENDING", day)
+        self.report(event, "SUBSCRIPTION_SUBMITTED", "PENDING", day)
     }
 
     pub(crate) fn completed(&self, event: &str, day: &str) -> Value {
-        self.told(event, "SUBSCRIPTION_COMPLETED", "COMPLETED", day)
+        self.report(event, "SUBSCRIPTION_COMPLETED", "COMPLETED", day)
     }
 
     pub(crate) fn returned(&self, event: &str, day: &str, code: &str, message: &str) -> Value {
-        let mut record = self.told(event, "SUBSCRIPTION_RETURNED", "FAILED", day);
+        let mut record = self.report(event, "SUBSCRIPTION_RETURNED", "FAILED", day);
         record["payment"]["return_code"] = json!(code);
         record["payment"]["message"] = json!(message);
         record
     }
 
     pub(crate) fn refunded(&self, event: &str, day: &str) -> Value {
-        self.told(event, "SUBSCRIPTION_REFUNDED", "REFUNDED", day)
+        self.report(event, "SUBSCRIPTION_REFUNDED", "REFUNDED", day)
     }
 
     pub(crate) fn charged_back(&self, event: &str, day: &str) -> Value {
-        let mut record = self.told(event, "SUBSCRIPTION_CHARGED_BACK", "CHARGED_BACK", day);
+        let mut record = self.report(event, "SUBSCRIPTION_CHARGED_BACK", "CHARGED_BACK", day);
         record["payment"]["message"] = json!("disputed by the member");
         record
     }
 
-    fn told(&self, event: &str, kind: &str, status: &str, day: &str) -> Value {
+    fn report(&self, event: &str, kind: &str, status: &str, day: &str) -> Value {
         json!({"event_id": event, "type": kind, "occurred_at": format!("{day}T15:30:00Z"), "payment": {
-            "payment_id": format!("p-{}", self.confirmation), "subscription_id": self.subscription, "user_id": self.user, "status": status,
-            "amount": "14.99", "currency": "USD", "processor": "JPM", "confirmation_id": self.confirmation, "payment_type": "ACH",
+            "payment_id": format!("p-{}", self.confirmation), "subscription_id": self.subscription,
+            "user_id": self.user, "status": status,
+            "amount": "14.99", "currency": "USD", "processor": "JPM", "confirmation_id": self.confirmation,
+            "payment_type": "ACH",
             "account_mask": "6789", "return_code": null, "message": null}})
     }
 }

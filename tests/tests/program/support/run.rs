@@ -244,7 +244,7 @@ pub(crate) fn outcomes(summary: &Value) -> BTreeMap<String, u64> {
         .iter()
         .map(|(name, count)| (name.clone(), count.as_u64().unwrap()))
         .collect();
-    let read = counts.remove("read").expect("a summary tells how much was read");
+    let read = counts.remove("read").expect("a summary has the count of records read");
     assert_eq!(counts.keys().collect::<Vec<_>>(), FATES, "the keys of {summary}");
     assert_eq!(read, counts.values().sum::<u64>(), "{summary} does not add up");
     counts.retain(|_, count| *count > 0);

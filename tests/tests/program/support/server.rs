@@ -15,7 +15,7 @@ use crate::support::run::Dues;
 
 pub(crate) const SECRET: &str = "whsec_5WbX5kEWLlfzsGNjH64I8lOOqUB6e8FH";
 /// Longer than anything takes, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The serving program. It ends with this value.
 pub(crate) struct Serving {
@@ -54,8 +54,8 @@ impl Serving {
 
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
@@ -82,12 +82,12 @@ impl Serving {
     }
 
     /// Waits until the program's log has a line with this part in its message, and returns the line.
-    pub(crate) fn hears(&self, part: &str) -> Value {
+    pub(crate) fn wait_for_log(&self, part: &str) -> Value {
         loop {
             let line = self
                 .lines
-                .recv_timeout(PATIENCE)
-                .unwrap_or_else(|why| panic!("it never said {part:?}: {why}"));
+                .recv_timeout(TIMEOUT)
+                .unwrap_or_else(|why| panic!("the log never had {part:?}: {why}"));
             let line: Value =
                 serde_json::from_str(&line).unwrap_or_else(|why| panic!("{line:?} is not JSON: {why}"));
             if line["message"].as_str().unwrap().contains(part) {
@@ -98,7 +98,7 @@ impl Serving {
 
     /// Waits until the program has ended, and returns its standard error.
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "the program does not end");
             std::thread::sleep(Duration::from_millis(10));
@@ -123,10 +123,10 @@ impl Drop for Serving {
 
 /// Reads lines as they come, so that waiting for one can time out.
 fn lines(stderr: ChildStderr) -> Receiver<String> {
-    let (tell, lines) = std::sync::mpsc::channel();
+    let (sender, lines) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if sender.send(line).is_err() {
                 break;
             }
         }
@@ -143,11 +143,11 @@ pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u
 
 /// Delivers an event signed now with Stripe's scheme; `true` when it was answered with 200, `false` for
 /// anything else.
-pub(crate) fn knock(address: SocketAddr, body: &[u8]) -> bool {
+pub(crate) fn post_event(address: SocketAddr, body: &[u8]) -> bool {
     let head = head("POST", "/webhooks/stripe", &[("Stripe-Signature", &signed(body))], body.len());
     let exchange = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.write_all(&[head.as_bytes(), body].concat())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -208,7 +208,7 @@ impl Dues {
 /// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(25));

@@ -51,7 +51,7 @@ pub(crate) struct Part {
 /// The files in their order, and the output of an undisturbed run.
 pub(crate) struct Crowd {
     pub(crate) parts: Vec<Part>,
-    pub(crate) told: Told,
+    pub(crate) output: Output,
 }
 
 impl Crowd {
@@ -84,8 +84,8 @@ impl Crowd {
                 parts.push(Part { stream, lines, took: start.elapsed() });
             }
         }
-        let told = Told::by(&dues);
-        Self { parts, told }
+        let output = Output::of(&dues);
+        Self { parts, output }
     }
 }
 
@@ -214,7 +214,7 @@ fn with_noise(dice: &mut Dice, stream: &str, records: Vec<Value>) -> Vec<Value> 
     }
     for n in 0..10 {
         let bad = match stream {
-            "memberships" => plain(&format!("bad-{n}"), "CANCEL", &format!("nobody-{n}"), "2026-01-05"),
+            "memberships" => plain(&format!("bad-{n}"), "CANCEL", &format!("no-such-user-{n}"), "2026-01-05"),
             _ => Debit::new(&format!("u-{n}"), "no-such-record", "c")
                 .submitted(&format!("bad-{n}"), "2026-01-05"),
         };
@@ -245,7 +245,7 @@ fn slices(lines: &[u8]) -> Vec<Vec<u8>> {
 
 /// The complete output of the program.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Output {
     /// `show --json` by user.
     users: BTreeMap<String, String>,
     /// `history --json` by record.
@@ -254,24 +254,24 @@ pub(crate) struct Told {
     parked: BTreeSet<String>,
 }
 
-impl Told {
-    pub(crate) fn by(dues: &Dues) -> Self {
+impl Output {
+    pub(crate) fn of(dues: &Dues) -> Self {
         // Each half reads its own copy: readers of one folder wait for one another.
         let half = |first: usize| {
             let dues = dues.copy();
-            let mut told = (BTreeMap::new(), BTreeMap::new());
+            let mut found = (BTreeMap::new(), BTreeMap::new());
             for user in (first..USERS).step_by(2).map(|n| format!("u-{n}")) {
                 let shown = dues.shown(&user);
                 let answer: Value = serde_json::from_str(&shown).unwrap();
                 for record in answer["subscriptions"].as_array().unwrap() {
                     let id = record["subscription_id"].as_str().unwrap();
                     let history = dues.ok(&["history", id, "--json"]);
-                    assert_tells_each_event_once(&history);
-                    assert!(told.1.insert(id.to_owned(), history).is_none(), "{id} is there twice");
+                    assert_has_each_event_once(&history);
+                    assert!(found.1.insert(id.to_owned(), history).is_none(), "{id} is there twice");
                 }
-                told.0.insert(user, shown);
+                found.0.insert(user, shown);
             }
-            told
+            found
         };
         let (mut users, mut histories) = (BTreeMap::new(), BTreeMap::new());
         let half = &half;
@@ -314,9 +314,9 @@ impl Told {
 }
 
 /// Asserts that a history's versions are consecutive, and that it has each event once. An event that was
-/// parked and then applied has two rows: the first says that it was parked. A change of several records has two
-/// on the record that it begins with: the first carries the pending change, the second completes it.
-fn assert_tells_each_event_once(history: &str) {
+/// parked and then applied has two rows: the first says that it was parked. A change of several records has
+/// two on the record that it begins with: the first carries the pending change, the second completes it.
+fn assert_has_each_event_once(history: &str) {
     let answer: Value = serde_json::from_str(history).unwrap();
     let rows = answer["rows"].as_array().unwrap();
     let (mut parked, mut taken) = (BTreeSet::new(), BTreeSet::new());

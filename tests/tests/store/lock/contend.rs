@@ -13,7 +13,7 @@ use super::{NANO, S, a_while, acquire, beaten, locks, manual, row, version};
 
 on_stored_engines! {
     of_many_contenders_one_gets_it,
-    nobody_is_inside_with_another,
+    a_lock_has_one_holder_at_a_time,
     a_lock_that_is_held_is_refused_at_once,
     a_dead_holder_is_followed_once_its_own_lease_has_passed,
     a_living_holder_is_never_followed,
@@ -59,7 +59,7 @@ async fn of_many_contenders_one_gets_it<E: Engine>(engine: E) {
     }
 }
 
-async fn nobody_is_inside_with_another<E: Engine>(engine: E) {
+async fn a_lock_has_one_holder_at_a_time<E: Engine>(engine: E) {
     let clock = manual();
     let [inside, turns] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
     let contenders = (0..6).map(|_| {
@@ -68,7 +68,7 @@ async fn nobody_is_inside_with_another<E: Engine>(engine: E) {
             for _ in 0..25 {
                 let Some(lock) = acquire(&locks).await else { continue };
                 lock.run(async {
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody is in already");
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "the lock has another holder");
                     tokio::task::yield_now().await;
                     inside.fetch_sub(1, Ordering::SeqCst);
                     turns.fetch_add(1, Ordering::SeqCst);
@@ -88,7 +88,7 @@ async fn a_lock_that_is_held_is_refused_at_once<E: Engine>(engine: E) {
     let ours = locks(&engine, &clock);
     let lock = acquire(&ours).await.unwrap();
     let before = row(&engine).await;
-    assert!(acquire(&locks(&engine, &clock)).await.is_none(), "the clock stands: nobody has waited");
+    assert!(acquire(&locks(&engine, &clock)).await.is_none(), "the clock stands still: no lease has passed");
     assert!(acquire(&ours).await.is_none(), "not even the holder gets it twice");
     assert_eq!(row(&engine).await, before);
     let other = ours.acquire(&UserId::from("u-2")).await.unwrap();

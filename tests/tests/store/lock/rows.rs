@@ -135,7 +135,8 @@ async fn the_row_on_the_wire() {
     };
     let with = |row: &serde_json::Value, more: serde_json::Value| {
         let mut expected = json!({
-            "PartitionKey": {"S": KEY}, "ownerName": {"S": row["ownerName"]["S"]}, "leaseDuration": {"S": "1m0s"},
+            "PartitionKey": {"S": KEY}, "ownerName": {"S": row["ownerName"]["S"]},
+            "leaseDuration": {"S": "1m0s"},
             "recordVersionNumber": {"S": row["recordVersionNumber"]["S"]},
             // The base64 of 1772323200000000000.
             "data": {"B": "MTc3MjMyMzIwMDAwMDAwMDAwMA=="},

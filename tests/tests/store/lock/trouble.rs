@@ -58,7 +58,7 @@ async fn work_that_ends_during_a_heartbeat_still_releases<E: Engine>(engine: E) 
         .await;
         let watch = lock.watch();
         lock.release().await;
-        assert!(!watch.is_held(), "who watches is told");
+        assert!(!watch.is_held(), "watchers see that it is lost");
         eventually("the release", async || row(&engine).await.text("isReleased") == Some("1")).await;
     }
 }
@@ -82,7 +82,7 @@ fn updates(server: &Dynoxide) -> usize {
 }
 
 #[tokio::test]
-async fn a_heartbeat_whose_answer_was_lost_counts() {
+async fn a_heartbeat_with_a_lost_answer_counts() {
     let (engine, server) = engines::dynoxide().await;
     let clock = manual();
     let lock = acquire(&locks(&engine, &clock)).await.unwrap();

@@ -12,7 +12,7 @@ use dues_tests::fixtures::serenya as serenya_events;
 use dues_tests::fixtures::usage::{asked, at, did};
 use serde_json::{Value, json};
 
-use super::entitling::{profile_row, tell};
+use super::entitling::{deliver_change, profile_row};
 use super::{agree, first, members, site};
 
 /// The response field that names the records to be redelivered.
@@ -25,15 +25,21 @@ async fn kinesis_feeder() {
     members(&site, &["u-1"], "2026-04-30").await;
     let record = first(&site, "u-1").await.to_item();
     assert_eq!(
-        tell(&handle, &BILLING_ACTIVITY, None, Some(record.clone()), "1", false).await[FAILED],
+        deliver_change(&handle, &BILLING_ACTIVITY, None, Some(record.clone()), "1", false).await[FAILED],
         json!([])
     );
     let (free, sage) = (profile_row("u-1", "free"), profile_row("u-1", "SAGE"));
-    assert_eq!(tell(&handle, &GG_CORE, Some(free), Some(sage), "2", false).await[FAILED], json!([]));
+    assert_eq!(
+        deliver_change(&handle, &GG_CORE, Some(free), Some(sage), "2", false).await[FAILED],
+        json!([])
+    );
     // A row that cannot be read.
     let mut odd = record;
     odd.set_text("billing_status", "NOWHERE");
-    assert_eq!(tell(&handle, &BILLING_ACTIVITY, None, Some(odd), "3", false).await[FAILED], json!([]));
+    assert_eq!(
+        deliver_change(&handle, &BILLING_ACTIVITY, None, Some(odd), "3", false).await[FAILED],
+        json!([])
+    );
     agree(Function::KinesisFeeder, &site);
     assert_eq!(
         read_stream(&site.kinesis, "subscriptions").await.len(),
@@ -50,7 +56,8 @@ async fn app_events() {
     let mut events = figureforge_events::events(1, 150, &users);
     let image =
         events.iter().find(|event| event["type"] == "figureforge.image.saved").unwrap()["image_id"].clone();
-    events.push(json!({"event_id": "purge", "type": "figureforge.image.purged", "occurred_at": "2026-02-01T00:00:00Z", "image_id": image}));
+    events.push(json!({"event_id": "purge", "type": "figureforge.image.purged",
+        "occurred_at": "2026-02-01T00:00:00Z", "image_id": image}));
     events.extend(serenya_events::events(2, 200, &users));
     events.push(json!("poison"));
     for batch in [&events[..], &events].concat().chunks(50) {
@@ -61,7 +68,8 @@ async fn app_events() {
 
 /// An object event as EventBridge delivers it.
 fn object(change: &str, key: &str, sequencer: &str) -> Value {
-    json!({"id": "d-1", "source": "aws.s3", "detail-type": format!("Object {change}"), "time": "2026-03-01T00:00:00Z",
+    json!({"id": "d-1", "source": "aws.s3", "detail-type": format!("Object {change}"),
+        "time": "2026-03-01T00:00:00Z",
         "detail": {"bucket": {"name": "documents"}, "object": {"key": key, "sequencer": sequencer}}})
 }
 
