@@ -7,7 +7,7 @@
 //! into DynamoDB too.
 
 use dues_processors::runtime::changes::write_item;
-use dues_processors::{Context, STREAMS};
+use dues_processors::{COLLECTION_STREAMS, Context, FACT_STREAMS};
 use dues_store::Engine as _;
 use dues_store::table::{BILLING_ACTIVITY, EMBEDDED, Table, TableId};
 use serde_json::json;
@@ -36,10 +36,19 @@ pub(super) fn exported_tables() -> impl Iterator<Item = &'static Table> {
 pub(crate) async fn run(data: &Path, args: &ExportArgs) -> Result<(), Error> {
     let store = output::open_existing(data)?;
     // Process the backlog first: unprocessed records are in no table yet.
-    for stream in STREAMS {
+    for stream in FACT_STREAMS {
         let context = Context { read_models: settings::read_models()?, ..Context::new(store.clone()) };
         let mut runner = StreamRunner::new(context, stream)?;
         while runner.step(|record| format!("seq {}", record.seq), |_, _| {}).await? {}
+    }
+    for stream in COLLECTION_STREAMS {
+        let waiting = store.engine.backlog(stream, stream, u64::MAX)?.records;
+        if waiting > 0 {
+            let waiting = output::grouped(waiting);
+            output::notice(&format!(
+                "{waiting} requests on {stream} are not exported: `dues serve` and `dues ingest` process them"
+            ));
+        }
     }
     // History rows that were never committed have not happened, and must not be imported as if they had.
     store.sweep(|_| {}).await?;

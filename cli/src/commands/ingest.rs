@@ -1,7 +1,8 @@
 //! `dues ingest`: appends records from a file or standard input to a durable stream and processes them.
 
 use dues_processors::runtime::redrive::parked_id;
-use dues_processors::{Context, Outcome, OutcomeCounts};
+use dues_processors::{COLLECTION_STREAMS, Context, Outcome, OutcomeCounts};
+use dues_store::Store;
 use dues_store::embedded::{Embedded, StreamRecord};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +13,9 @@ use std::sync::Mutex;
 use tokio::sync::mpsc;
 
 use crate::args::IngestArgs;
+use crate::local::clock::clock;
 use crate::local::followers::catch_up;
+use crate::local::gateway::collector;
 use crate::local::settings;
 use crate::local::stream_runner::{StreamRunner, key_of};
 use crate::output::{self, Error};
@@ -24,11 +27,11 @@ const MAX_LINE_BYTES: u64 = 10 * 1024 * 1024;
 
 pub(crate) async fn run(data: &Path, args: &IngestArgs) -> Result<(), Error> {
     let source = open_source(&args.file)?;
-    let store = output::open(data)?;
+    let store = Store { clock: clock(args.as_of.as_of), ..output::open(data)? };
     let bar = output::progress(source.length);
     let context =
         Context { parallel: CHUNK_LINES, read_models: settings::read_models()?, ..Context::new(store) };
-    let left_over = finish_backlog(&context, &args.stream).await?;
+    let left_over = finish_backlog(runner(&context, args)?).await?;
     if left_over > 0 {
         output::notice(&format!(
             "processed {} records left on {} by an earlier run",
@@ -42,7 +45,7 @@ pub(crate) async fn run(data: &Path, args: &IngestArgs) -> Result<(), Error> {
         let bar = bar.clone();
         move || read_chunks(source.reader, &chunks, &bar)
     });
-    append_and_process(&context, &args.stream, queue, &tally, &bar).await?;
+    append_and_process(&context, args, queue, &tally, &bar).await?;
     lines.await.map_err(|e| Error::Message(format!("reading failed: {e}")))??;
     tally.recount(&context, &args.stream).await?;
     bar.finish_and_clear();
@@ -104,12 +107,12 @@ fn read_chunks(
 /// Appends chunks and processes them; the next chunk is appended while one is processed.
 async fn append_and_process(
     context: &Context<Embedded>,
-    stream: &str,
+    args: &IngestArgs,
     mut queue: mpsc::Receiver<Chunk>,
     tally: &Tally,
     bar: &indicatif::ProgressBar,
 ) -> Result<(), Error> {
-    let mut run = StreamRunner::new(context.clone(), stream)?;
+    let (mut run, stream) = (runner(context, args)?, args.stream.as_str());
     let mut ended = false;
     while !ended {
         let next = async {
@@ -142,8 +145,17 @@ async fn append(context: &Context<Embedded>, stream: &str, chunk: Chunk, tally: 
     Ok(())
 }
 
-async fn finish_backlog(context: &Context<Embedded>, stream: &str) -> Result<u64, Error> {
-    let mut run = StreamRunner::new(context.clone(), stream)?;
+/// The runner of the stream; one that triggers collections gets the gateway, rules and locks of the command.
+fn runner(context: &Context<Embedded>, args: &IngestArgs) -> Result<StreamRunner, Error> {
+    let runner = StreamRunner::new(context.clone(), &args.stream)?;
+    if !COLLECTION_STREAMS.contains(&args.stream.as_str()) {
+        return Ok(runner);
+    }
+    let collector = collector(&context.store, &args.gateway, &args.age, &args.lock)?;
+    Ok(runner.with_collector(collector, args.lock.no_wait))
+}
+
+async fn finish_backlog(mut run: StreamRunner) -> Result<u64, Error> {
     let mut count = 0;
     while run
         .step(

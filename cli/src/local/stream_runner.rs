@@ -8,18 +8,21 @@
 use chrono::TimeDelta;
 use dues_events::entitlements::stripe::wire::envelope;
 use dues_events::wire::peek_ids;
+use dues_processors::collections::Collector;
 use dues_processors::entitlements::stripe_webhook;
 use dues_processors::runtime::parking::park_record;
-use dues_processors::runtime::redrive::process_stream;
+use dues_processors::runtime::redrive::{process_collections, process_stream};
 use dues_processors::{BatchReport, Context, Delivery, Outcome};
 use dues_store::embedded::{Embedded, StreamRecord};
 use dues_store::{Store, StoreError};
 use futures::future::BoxFuture;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+use crate::local::gateway::AnyGateway;
 use crate::output::Error;
 
 /// Records per batch.
@@ -29,6 +32,8 @@ const LANES: usize = 3;
 /// Attempts per record before it is parked. If parking fails too, the store is unavailable and the run
 /// stops; the stream still holds the record.
 const MAX_ATTEMPTS: u32 = 6;
+/// Attempts per collection request: their pauses add up to more than the lease of a dead worker's lock.
+const MAX_COLLECTION_ATTEMPTS: u32 = 11;
 /// Code of records parked after too many failures.
 const FAILED_CODE: &str = "failed";
 
@@ -46,10 +51,11 @@ pub(crate) struct StreamRunner {
     lanes: [Lane; LANES],
     batches: JoinSet<CompletedBatch>,
     handler: Handler,
+    max_attempts: u32,
 }
 
-/// Runs a batch of a stream, by the stream's name.
-type Handler = fn(Context<Embedded>, String, Vec<Delivery>) -> BoxFuture<'static, Option<BatchReport>>;
+/// Runs a batch of the stream; `None` if it cannot run this stream.
+type Handler = Arc<dyn Fn(Vec<Delivery>) -> BoxFuture<'static, Option<BatchReport>> + Send + Sync>;
 
 /// Processes the records of some keys in order.
 #[derive(Default)]
@@ -81,6 +87,7 @@ impl StreamRunner {
     /// Starts at the stream's checkpoint.
     pub(crate) fn new(context: Context<Embedded>, stream: &str) -> Result<Self, Error> {
         let at = context.store.engine.checkpoint(stream, stream)?;
+        let (facts, name) = (context.clone(), stream.to_owned());
         Ok(Self {
             context,
             stream: stream.to_owned(),
@@ -90,10 +97,28 @@ impl StreamRunner {
             open: BTreeSet::new(),
             lanes: Default::default(),
             batches: JoinSet::new(),
-            handler: |context, stream, batch| {
+            handler: Arc::new(move |batch| {
+                let (context, stream) = (facts.clone(), name.clone());
                 Box::pin(async move { process_stream(&context, &stream, &batch).await })
-            },
+            }),
+            max_attempts: MAX_ATTEMPTS,
         })
+    }
+
+    /// Runs a stream of collection requests. A request for a member that is locked is repeated until the lock
+    /// of a dead worker has expired; with `no_wait` it is parked at once.
+    pub(crate) fn with_collector(
+        mut self,
+        collector: Collector<Embedded, AnyGateway>,
+        no_wait: bool,
+    ) -> Self {
+        let name = self.stream.clone();
+        self.handler = Arc::new(move |batch| {
+            let (collector, stream) = (collector.clone(), name.clone());
+            Box::pin(async move { process_collections(&collector, &stream, &batch).await })
+        });
+        self.max_attempts = if no_wait { 1 } else { MAX_COLLECTION_ATTEMPTS };
+        self
     }
 
     /// Limits the records per batch.
@@ -167,7 +192,7 @@ impl StreamRunner {
             let records: Vec<StreamRecord> =
                 lane.waiting.drain(..lane.waiting.len().min(self.batch)).collect();
             let batch: Vec<Delivery> = records.iter().map(|record| incoming(record, name(record))).collect();
-            let (context, stream, handler) = (self.context.clone(), self.stream.clone(), self.handler);
+            let (clock, handler) = (self.context.store.clock.clone(), self.handler.clone());
             let pause = if lane.attempts() == 0 {
                 Duration::ZERO
             } else {
@@ -176,9 +201,9 @@ impl StreamRunner {
             lane.busy = true;
             self.batches.spawn(async move {
                 if !pause.is_zero() {
-                    context.store.clock.sleep(pause).await;
+                    clock.sleep(pause).await;
                 }
-                (index, records, handler(context, stream, batch).await)
+                (index, records, handler(batch).await)
             });
         }
     }
@@ -211,7 +236,7 @@ impl StreamRunner {
         let lane = &mut self.lanes[index];
         lane.busy = false;
         lane.set_failure(failed.front().map(|(record, _)| record.seq));
-        if lane.attempts() >= MAX_ATTEMPTS
+        if lane.attempts() >= self.max_attempts
             && let Some((record, reason)) = failed.pop_front()
         {
             // Later records of the key may have failed only because of this one.
@@ -287,11 +312,7 @@ mod tests {
     static GIVEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
     /// Fails on `poison` and later records of its key every time, on `hiccup` once.
-    fn handler(
-        _: Context<Embedded>,
-        _: String,
-        batch: Vec<Delivery>,
-    ) -> BoxFuture<'static, Option<BatchReport>> {
+    fn handler(batch: Vec<Delivery>) -> BoxFuture<'static, Option<BatchReport>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(1)).await;
             let mut broken = BTreeSet::new();
@@ -328,9 +349,11 @@ mod tests {
         }
         let appended = records.iter().map(|(key, text)| (key.clone(), text.clone().into_bytes())).collect();
         let last = store.engine.append(STREAM, store.clock.now(), appended).await.unwrap();
-        let mut run =
-            StreamRunner { handler, ..StreamRunner::new(Context::new(store.clone()), STREAM).unwrap() }
-                .with_batch_size(40);
+        let mut run = StreamRunner {
+            handler: Arc::new(handler),
+            ..StreamRunner::new(Context::new(store.clone()), STREAM).unwrap()
+        }
+        .with_batch_size(40);
         let mut outcomes: BTreeMap<u64, Vec<Outcome>> = BTreeMap::new();
         let mut checkpoints = Vec::new();
         while run

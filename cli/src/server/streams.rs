@@ -1,8 +1,9 @@
 //! The handlers of the local streams, concurrent with the server. Each stream has a task, so that a failing
 //! one does not block the others.
 
+use dues_processors::collections::Collector;
 use dues_processors::runtime::changes::STREAM as CHANGES;
-use dues_processors::{Context, OutcomeCounts, STREAMS};
+use dues_processors::{COLLECTION_STREAMS, Context, OutcomeCounts, STREAMS};
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::app::App;
 use super::monitor::Monitor;
 use crate::commands::serve::stop_requested;
 use crate::local::feeder::feed_while;
+use crate::local::gateway::AnyGateway;
 use crate::local::projector::project_while;
 use crate::local::settings;
 use crate::local::stream_runner::StreamRunner;
@@ -52,6 +54,7 @@ pub(crate) fn start(app: &Arc<App>, stopping: &watch::Receiver<bool>) -> Result<
         let lane = Lane {
             context,
             stream,
+            collector: COLLECTION_STREAMS.contains(&stream).then(|| app.api.collector.clone()),
             monitor: app.monitor.clone(),
             appended: app.appended(),
             stopping: stopping.clone(),
@@ -141,6 +144,8 @@ async fn checkpoint_wal(store: Store<Embedded>, mut stopping: watch::Receiver<bo
 struct Lane {
     context: Context<Embedded>,
     stream: &'static str,
+    /// For streams of collection requests.
+    collector: Option<Collector<Embedded, AnyGateway>>,
     monitor: Arc<Monitor>,
     appended: watch::Receiver<()>,
     stopping: watch::Receiver<bool>,
@@ -159,6 +164,9 @@ impl Lane {
     async fn follow(&mut self) -> Result<(), Error> {
         let clock = self.context.store.clock.clone();
         let mut run = StreamRunner::new(self.context.clone(), self.stream)?.with_batch_size(BATCH);
+        if let Some(collector) = &self.collector {
+            run = run.with_collector(collector.clone(), false);
+        }
         let (mut tidied, mut done) = (None, OutcomeCounts::default());
         while !*self.stopping.borrow() {
             if tidied.is_none_or(|at| clock.uptime() - at >= TIDY) {

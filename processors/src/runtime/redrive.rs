@@ -2,10 +2,11 @@
 
 use dues_events::ParkedEvents;
 use dues_events::collections::wire::{BALANCE, INCOME};
+use dues_events::wire::peek_ids;
 use dues_store::parked::Parked;
 use dues_store::{Engine, Store, StoreError};
 
-use crate::STREAMS;
+use crate::FACT_STREAMS;
 use crate::aws::triggers::sqs;
 use crate::billing::ach_handler::{self, AchHandler};
 use crate::billing::feeder::{self, KinesisFeeder};
@@ -13,7 +14,7 @@ use crate::billing::memberships::{self, Memberships};
 use crate::billing::user_lanes::process;
 use crate::collections::gateway::Gateway;
 use crate::collections::signals::{SignalOutcome, webhook_balance_worker, webhook_worker};
-use crate::collections::{Collector, batch_worker};
+use crate::collections::{Collector, UserCollection, batch_worker};
 use crate::entitlements::groups::Directory;
 use crate::entitlements::stripe_worker;
 use crate::messaging::bus::Bus;
@@ -22,10 +23,10 @@ use crate::projector::{GROUPS_STREAM, Projector, redrive_groups};
 use crate::read_models::app_events;
 use crate::runtime::changes::Change;
 use crate::runtime::context::Context;
-use crate::runtime::lanes::{BatchReport, Delivery, Outcome};
+use crate::runtime::lanes::{Batch, BatchReport, Delivery, Entry, LaneOutcomes, Outcome, lanes_by};
 use crate::serenya::s3_events;
 
-/// Runs a batch of a stream; `None` for a stream without a handler.
+/// Runs a batch of a stream of facts; `None` for any other stream.
 pub async fn process_stream<E: Engine>(
     context: &Context<E>,
     stream: &str,
@@ -39,6 +40,98 @@ pub async fn process_stream<E: Engine>(
         s3_events::STREAM => Some(s3_events::s3_events_worker(context, records).await),
         _ => None,
     }
+}
+
+/// Runs a batch of a stream of collection requests; `None` for any other stream. Signals run in a lane per
+/// member, so that they do not contend for the member's lock; a failed one does not stop its lane, because
+/// collections are independent. Operators' lists run one after another: two may name the same member.
+pub async fn process_collections<E: Engine, G: Gateway>(
+    collector: &Collector<E, G>,
+    stream: &str,
+    records: &[Delivery],
+) -> Option<BatchReport> {
+    let source = CollectionSource::named(stream)?;
+    let lane_key = |record: &Delivery| match source {
+        CollectionSource::Income | CollectionSource::Balance => peek_ids(&record.data).1.unwrap_or_default(),
+        CollectionSource::Tasks | CollectionSource::Lists => String::new(),
+    };
+    let entries = records.iter().enumerate();
+    let entries = entries.map(|(index, record)| Entry { index, item: (lane_key(record), record) }).collect();
+    let mut batch = Batch::new(records.len());
+    let lanes = lanes_by(entries, |(key, _)| key);
+    batch
+        .run(lanes, PARALLEL_MEMBERS, async |lane| {
+            let mut outcomes = LaneOutcomes::with_capacity(lane.entries.len());
+            for Entry { index, item: (_, record) } in lane.entries {
+                outcomes.settle(index, source.collect(collector, record).await);
+            }
+            outcomes
+        })
+        .await;
+    Some(batch.report())
+}
+
+/// Members collected from at once.
+const PARALLEL_MEMBERS: usize = 128;
+
+/// Where a request to collect comes from.
+#[derive(Clone, Copy)]
+enum CollectionSource {
+    Income,
+    Balance,
+    /// Tasks of `collections-job`.
+    Tasks,
+    /// Operators' lists.
+    Lists,
+}
+
+impl CollectionSource {
+    fn named(stream: &str) -> Option<Self> {
+        match stream {
+            INCOME => Some(Self::Income),
+            BALANCE => Some(Self::Balance),
+            sqs::COLLECTIONS => Some(Self::Tasks),
+            batch_worker::QUEUE => Some(Self::Lists),
+            _ => None,
+        }
+    }
+
+    /// Collects for one request. A member that another worker has locked was not collected from: the request
+    /// has to be redelivered.
+    async fn collect<E: Engine, G: Gateway>(self, collector: &Collector<E, G>, record: &Delivery) -> Outcome {
+        let of_signal = |handled: Result<SignalOutcome, String>| match handled {
+            Ok(SignalOutcome::Collected(user, UserCollection::Locked)) => locked(user.as_str()),
+            Ok(SignalOutcome::Collected(_, UserCollection::Done(_))) => Outcome::Applied,
+            Ok(SignalOutcome::BelowThreshold) => Outcome::Ignored,
+            Ok(SignalOutcome::Parked) => Outcome::Parked,
+            Err(reason) => Outcome::Failed(reason),
+        };
+        match self {
+            Self::Income => of_signal(webhook_worker(collector, record).await),
+            Self::Balance => of_signal(webhook_balance_worker(collector, record).await),
+            Self::Tasks => sqs::collect_task(collector, record).await,
+            Self::Lists => match batch_worker::batch_worker(collector, record).await {
+                Ok(done) => {
+                    let is_locked = |collection: &_| *collection == Some(UserCollection::Locked);
+                    match done.iter().find(|(_, collection)| is_locked(collection)) {
+                        Some((id, _)) => locked(id.as_str()),
+                        // Records of a longer list that could not be collected are parked one by one.
+                        None if done.len() <= 1
+                            && done.iter().all(|(_, collection)| collection.is_none()) =>
+                        {
+                            Outcome::Parked
+                        }
+                        None => Outcome::Applied,
+                    }
+                }
+                Err(reason) => Outcome::Failed(reason),
+            },
+        }
+    }
+}
+
+fn locked(whom: &str) -> Outcome {
+    Outcome::Failed(format!("{whom}: another worker has locked the member"))
 }
 
 /// The id under which a record of a stream would be parked. Stripe events without a known user use their
@@ -76,7 +169,7 @@ impl<E: Engine, G: Gateway, D: Directory, O: Outbox, B: Bus> Handlers<E, G, D, O
     /// The store failed, or no handler reads the stream.
     pub async fn redrive(&self, parked: &Parked) -> Result<Outcome, StoreError> {
         match parked.stream.as_str() {
-            stream if STREAMS.contains(&stream) => redrive(&self.context, parked).await,
+            stream if FACT_STREAMS.contains(&stream) => redrive(&self.context, parked).await,
             INCOME | BALANCE | sqs::COLLECTIONS | batch_worker::QUEUE => {
                 redrive_collection(&self.collector, parked).await
             }
@@ -106,23 +199,10 @@ pub async fn redrive_collection<E: Engine, G: Gateway>(
 ) -> Result<Outcome, StoreError> {
     let record =
         Delivery { sequence: parked.sequence.clone(), arrived: parked.parked_at, data: parked.body.clone() };
-    let acted = |acted: Result<SignalOutcome, String>| match acted {
-        Ok(SignalOutcome::Parked) => Outcome::Parked,
-        Ok(SignalOutcome::Collected(..) | SignalOutcome::BelowThreshold) => Outcome::Applied,
-        Err(reason) => Outcome::Failed(reason),
+    let Some(source) = CollectionSource::named(&parked.stream) else {
+        return Err(StoreError::Invalid(format!("no handler reads stream {}", parked.stream)));
     };
-    let outcome = match parked.stream.as_str() {
-        INCOME => acted(webhook_worker(collector, &record).await),
-        BALANCE => acted(webhook_balance_worker(collector, &record).await),
-        sqs::COLLECTIONS => sqs::collect_task(collector, &record).await,
-        batch_worker::QUEUE => match batch_worker::batch_worker(collector, &record).await {
-            // Records of a longer list that could not be collected are parked one by one.
-            Ok(done) if done.len() <= 1 && done.iter().all(|(_, visit)| visit.is_none()) => Outcome::Parked,
-            Ok(_) => Outcome::Applied,
-            Err(reason) => Outcome::Failed(reason),
-        },
-        other => return Err(StoreError::Invalid(format!("no handler reads stream {other}"))),
-    };
+    let outcome = source.collect(collector, &record).await;
     unpark_done(&collector.store, parked, outcome).await
 }
 

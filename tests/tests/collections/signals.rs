@@ -11,7 +11,7 @@ use dues_processors::collections::signals::{SignalOutcome, webhook_balance_worke
 use dues_processors::collections::{Collector, Outcome, UserCollection};
 use dues_processors::messaging::bus::{Bus, Message};
 use dues_processors::messaging::outbox::PublishError;
-use dues_processors::runtime::redrive::redrive_collection;
+use dues_processors::runtime::redrive::{process_collections, redrive_collection};
 use dues_processors::{Context, Delivery};
 use dues_store::{Engine, Store};
 use dues_tests::clock::TestClock;
@@ -343,4 +343,34 @@ async fn a_reminder_whose_note_was_lost_is_told_again_under_the_same_id() {
             );
         }
     }
+}
+
+/// A request for a member that another worker has locked was not acted on: it comes again.
+#[tokio::test]
+async fn a_locked_member_is_not_done() {
+    let store = Store::new(Memory::default(), TestClock::manual(t("2026-02-03T08:00:00Z")).shared());
+    let records = debtor(&store, 1).await;
+    let gateway = Ledger::default();
+    let collector = Collector::new(store.clone(), gateway.clone());
+    let other = dues_store::lock::Locks::new(store.engine.clone(), store.clock.clone());
+    let dues_store::lock::Acquired::Held(lock) = other.acquire(&UserId::from("u-1")).await.unwrap() else {
+        panic!("the lock is free")
+    };
+    let list = signal(json!({"subscription_ids": [records[0].subscription_id]}));
+    let requests = [
+        ("income-detected", income("i-1", "80.00")),
+        ("account-balance", balance("b-1", "80.00")),
+        ("batch", list),
+    ];
+    for (stream, request) in &requests {
+        let report = process_collections(&collector, stream, std::slice::from_ref(request)).await.unwrap();
+        let [dues_processors::Outcome::Failed(why)] = &report.outcomes[..] else { panic!("{report:?}") };
+        assert!(why.contains("another worker has locked the member"), "{why}");
+    }
+    lock.release().await;
+    for (stream, request) in &requests {
+        let report = process_collections(&collector, stream, std::slice::from_ref(request)).await.unwrap();
+        assert_eq!(report.outcomes, [dues_processors::Outcome::Applied], "{stream}");
+    }
+    assert_eq!(gateway.all_debits(), 1);
 }

@@ -1,10 +1,9 @@
 //! Each `json` example of `docs/streams.md`, in order, through the handler of its stream.
 
 use dues_events::entitlements::stripe::wire::types;
-use dues_processors::aws::triggers::eventbridge::{EventBridgeEvent, webhook_balance_worker, webhook_worker};
 use dues_processors::collections::Collector;
-use dues_processors::collections::batch_worker::batch_worker;
-use dues_processors::{Outcome, STREAMS};
+use dues_processors::runtime::redrive::process_collections;
+use dues_processors::{COLLECTION_STREAMS, Outcome, STREAMS};
 use dues_store::Store;
 use dues_tests::clock::TestClock;
 use dues_tests::engines;
@@ -48,32 +47,20 @@ async fn examples_are_applied() {
     let store = Store::new(engine, TestClock::manual(t("2026-02-13T09:00:00Z")).shared());
     let collector = Collector::new(store, Ledger::default());
     let mut streams = Vec::new();
-    for (section, examples) in sections(&page("docs/streams.md")) {
-        for example in &examples {
-            match section.as_str() {
-                "signals" => {
-                    let event: EventBridgeEvent = serde_json::from_value(example.clone()).unwrap();
-                    let done = match event.detail_type.as_str() {
-                        "income-detected" => webhook_worker(&collector, event).await,
-                        "account-balance" => webhook_balance_worker(&collector, event).await,
-                        other => panic!("no signal {other}"),
-                    };
-                    assert_eq!(done.map(|done| done.acted), Ok("visited"), "{example}");
-                }
-                "batch" => {
-                    let done = batch_worker(&collector, &incoming(example, 1)).await.unwrap();
-                    assert!(done.iter().all(|(_, visit)| visit.is_some()), "{example}");
-                }
-                stream => {
-                    let stream = STREAMS.into_iter().find(|known| *known == stream);
-                    let stream = stream.unwrap_or_else(|| panic!("no stream {section}"));
-                    let outcomes = deliver(&context, &[(stream, example.clone())], 1).await;
-                    assert_eq!(outcomes, [Outcome::Applied], "{stream}: {example}");
-                }
-            }
+    for (section, examples) in &sections(&page("docs/streams.md")) {
+        for example in examples {
+            let stream = STREAMS.into_iter().find(|known| known == section);
+            let stream = stream.unwrap_or_else(|| panic!("no stream {section}"));
+            let outcomes = if COLLECTION_STREAMS.contains(&stream) {
+                let delivery = [incoming(example, 1)];
+                process_collections(&collector, stream, &delivery).await.unwrap().outcomes
+            } else {
+                deliver(&context, &[(stream, example.clone())], 1).await
+            };
+            assert_eq!(outcomes, [Outcome::Applied], "{stream}: {example}");
         }
         if !examples.is_empty() {
-            streams.push(section);
+            streams.push(section.clone());
         }
     }
     for stream in STREAMS {

@@ -9,6 +9,7 @@ mod bench;
 mod browser;
 mod clients;
 mod collect;
+mod collection_streams;
 mod completions;
 mod console;
 mod duplicates;
