@@ -2,7 +2,9 @@
 //! and credits that they grant, in one transaction.
 //!
 //! ```text
-//! event ──► the user's journal (all events so far) ──fold──► before │ after ──► changed rows, credit movements, next head
+//! event ──► the user's journal (all events so far) ──fold──► before │ after
+//!                                                                      └──► changed rows, credit movements,
+//!                                                                           next head
 //! ```
 //!
 //! The fold is over a set, so the order of delivery does not matter; the head's version makes each commit

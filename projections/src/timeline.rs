@@ -78,7 +78,7 @@ pub fn timeline(
     for movement in ledger.iter().filter(|movement| movement.at <= until) {
         attach(&mut story.entries, movement);
     }
-    story.entries.sort_by_key(|beat| beat.at);
+    story.entries.sort_by_key(|entry| entry.at);
     story.records.sort_by_key(|record| record.billing_date.at());
     story.next = next(&story.records, rules, until);
     story
@@ -118,25 +118,25 @@ fn of_stripe(event: &StripeEvent) -> TimelineEntry {
 
 /// Attaches a movement of credits to the entry that caused it: its source names the event, or the history
 /// row. Consumption, expiry and movements without such an entry become entries of their own.
-fn attach(beats: &mut Vec<TimelineEntry>, movement: &Movement) {
-    let told = sentences::of_movement(movement);
+fn attach(entries: &mut Vec<TimelineEntry>, movement: &Movement) {
+    let sentence = sentences::of_movement(movement);
     let row =
         movement.source.as_str().strip_prefix("history ").and_then(|at| dues_events::time::parse(at).ok());
-    let brought_it = |beat: &&mut TimelineEntry| match row {
-        Some(at) => beat.record.is_some() && beat.at == at,
-        None => beat.event.as_ref() == Some(&movement.source),
+    let caused_it = |entry: &&mut TimelineEntry| match row {
+        Some(at) => entry.record.is_some() && entry.at == at,
+        None => entry.event.as_ref() == Some(&movement.source),
     };
     let by_itself = matches!(movement.kind, MovementKind::Consume | MovementKind::Expire);
-    match beats.iter_mut().find(brought_it).filter(|_| !by_itself) {
-        Some(beat) => beat.followed.push(told),
-        None => beats.push(TimelineEntry {
+    match entries.iter_mut().find(caused_it).filter(|_| !by_itself) {
+        Some(entry) => entry.followed.push(sentence),
+        None => entries.push(TimelineEntry {
             at: movement.at,
             event: Some(movement.source.clone()),
             source: format!("credits {}", movement.kind.as_str()),
             actor: None,
             record: None,
             moved: None,
-            sentence: told,
+            sentence,
             followed: Vec::new(),
         }),
     }

@@ -40,9 +40,9 @@ pub struct Head {
     /// Number of events.
     pub facts: u64,
     /// The time up to which the months of founder passes have been counted.
-    pub seen: Option<Time>,
+    pub counted_until: Option<Time>,
     /// The user's effective tier, in the form that the booking wrote.
-    pub standing: String,
+    pub effective_tier: String,
 }
 
 /// A user's Stripe events, in the order in which they were booked, with their head.
@@ -78,10 +78,10 @@ impl Head {
         let mut item = keyed(partition(user), HEAD);
         item.set(VERSION, Value::number(self.version));
         item.set(FACTS, Value::number(self.facts));
-        if let Some(seen) = self.seen {
-            item.set_text(SEEN_AT, GoTime::trimmed(seen).text());
+        if let Some(until) = self.counted_until {
+            item.set_text(SEEN_AT, GoTime::trimmed(until).text());
         }
-        item.set_text(STANDING, self.standing.as_str());
+        item.set_text(STANDING, self.effective_tier.as_str());
         let condition = match self.version {
             0 | 1 => Condition::NoItem,
             version => Condition::Equals(VERSION, Value::number(version - 1)),
@@ -90,12 +90,12 @@ impl Head {
     }
 
     fn read(item: &Item) -> Result<Self, StoreError> {
-        let seen = item.text(SEEN_AT).map(dues_events::time::parse).transpose();
+        let until = item.text(SEEN_AT).map(dues_events::time::parse).transpose();
         Ok(Self {
             version: number(item, VERSION)?,
             facts: number(item, FACTS)?,
-            seen: seen.map_err(|e| unreadable(item, SEEN_AT, e.to_string()))?,
-            standing: item.text(STANDING).unwrap_or_default().to_owned(),
+            counted_until: until.map_err(|e| unreadable(item, SEEN_AT, e.to_string()))?,
+            effective_tier: item.text(STANDING).unwrap_or_default().to_owned(),
         })
     }
 }

@@ -52,7 +52,7 @@ pub struct Explored {
 /// A choice between actors that the search has to exhaust.
 struct Node {
     steps: Vec<Option<Step>>,
-    /// Actors whose step leads nowhere new from here.
+    /// Actors with a step that leads nowhere new from here.
     asleep: BTreeSet<usize>,
     chosen: usize,
 }
@@ -114,7 +114,7 @@ pub async fn explore<T>(
     }
 }
 
-/// Runs that many schedules, drawn by seed, for actors whose interleavings are too many.
+/// Runs that many schedules, drawn by seed, for actors with too many interleavings.
 pub async fn sample<T>(
     runs: usize,
     seed: u64,
@@ -167,7 +167,7 @@ pub async fn in_order<T>(world: World<T>, order: &[usize]) -> Ended<T> {
 }
 
 impl Node {
-    /// The actors that stay asleep after the chosen step: those whose step commutes with it.
+    /// The actors that stay asleep after the chosen step: those with a step that commutes with it.
     fn asleep_below(&self) -> BTreeSet<usize> {
         let commutes = |actor: &usize| match (&self.steps[*actor], &self.steps[self.chosen]) {
             (Some(a), Some(b)) => a.commutes_with(b),
@@ -240,7 +240,7 @@ impl<T> Running<T> {
         .await;
     }
 
-    /// When nobody has a step, those who have not ended sleep: time passes.
+    /// When no actor has a step, those that have not ended are asleep: advances the clock.
     async fn wake_sleepers(&mut self) {
         for _ in 0..MOST_SLEEPS {
             let is_over = self.results.iter().all(Option::is_some);

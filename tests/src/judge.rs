@@ -41,8 +41,8 @@ impl Books {
         books
     }
 
-    /// Without the records that a withdrawn debit had promised: cancelled, never presented, and so is the record
-    /// that promised them.
+    /// Without the records that a withdrawn debit had promised: cancelled, never presented, and so is the
+    /// record that promised them.
     #[must_use]
     pub fn without_abandoned_records(&self) -> Self {
         let never_presented =
@@ -131,11 +131,11 @@ fn transactions_view(row: &Item) -> String {
 
 /// Adapt here when unapplied money gets its table: what a row of another table says.
 fn other_view(row: &Item) -> String {
-    let told = ["subscription_id", "transaction_id", "amount", "currency", "money_status", "reason"];
-    told.map(|name| text(row, name)).join(" ")
+    let shown = ["subscription_id", "transaction_id", "amount", "currency", "money_status", "reason"];
+    shown.map(|name| text(row, name)).join(" ")
 }
 
-/// Adapt here when unapplied money gets its table: money that went back by itself is nobody's business.
+/// Adapt here when unapplied money gets its table: money that went back by itself needs no decision.
 fn is_current(row: &Item) -> bool {
     text(row, "money_status") != "GONE"
 }
@@ -290,8 +290,8 @@ fn history(books: &Books, wrong: &mut Vec<String>) {
                 wrong.push(format!("history: {record_id} has two rows v{version}: {event} and {other}"));
             }
         }
-        let told: BTreeSet<Vec<u8>> = rows.iter().filter_map(|row| token(row)).collect();
-        let lost = applied.difference(&told).count();
+        let in_history: BTreeSet<Vec<u8>> = rows.iter().filter_map(|row| token(row)).collect();
+        let lost = applied.difference(&in_history).count();
         if lost > 0 {
             wrong.push(format!("history: {record_id} has applied {lost} events that history does not have"));
             continue;
@@ -367,7 +367,7 @@ mod tests {
         row
     }
 
-    /// A member whose record waits, after one event.
+    /// A member with a record that waits, after one event.
     fn healthy() -> Books {
         let record = row(ID, "2026-02-01T00:00:00Z", "SCHEDULED", 1);
         Books {

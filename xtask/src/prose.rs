@@ -54,14 +54,17 @@ const KEPT: &[(&str, &str)] = &[
     ("cli/src/commands/replay.rs", "put_right"),
     ("events/src/attributes.rs", "\"stamp\""),
     ("events/src/attributes.rs", "\"toldAt\""),
+    ("events/src/billing/event_codec.rs", "\"stamp\""),
     ("projections/src/serenya/subscription.rs", "rename = \"told\""),
     ("processors/src/aws/triggers/eventbridge.rs", "published: told"),
     ("processors/src/aws/triggers/eventbridge.rs", "due_soon, told"),
     ("store/src/embedded/codec.rs", "\"stamp\""),
+    ("tests/src/judge.rs", "\"stamp\""),
     ("tests/tests/api/records.rs", "\"stamp\""),
     ("tests/tests/aws/functions.rs", "\"told\""),
     ("tests/tests/aws/permissions/collecting.rs", "\"told\""),
     ("tests/tests/operators/audit.rs", "\"stamp\""),
+    ("tests/tests/operators/wrong_decisions.rs", "\"stamp\""),
     ("tests/tests/program/notify.rs", "\"told\""),
     ("xtask/src/python.rs", "requirements.stamp"),
 ];
@@ -70,29 +73,8 @@ const KEPT: &[(&str, &str)] = &[
 const EXEMPT: &[&str] = &["xtask/src/prose.rs", "events/tests/state_table.rs"];
 
 /// Folders and files that are still to be reworded. Temporary: it only ever gets shorter.
-const PENDING: &[&str] = &[
-    "events/src/billing",
-    "events/src/collections",
-    "events/src/entitlements",
-    "processors/src/billing",
-    "processors/src/collections",
-    "processors/src/entitlements",
-    "processors/src/operators",
-    "projections/src/entitlements",
-    "projections/src/timeline",
-    "store/src/billing",
-    "store/src/entitlements",
-    "store/src/journal",
-    "tests/src/engines/stepped",
-    "tests/src/explorer.rs",
-    "tests/src/gateways/stepped",
-    "tests/src/judge.rs",
-    "tests/tests/billing",
-    "tests/tests/collections",
-    "tests/tests/entitlements",
-    "tests/tests/operators/audit.rs",
-    "tests/tests/year",
-];
+const PENDING: &[&str] =
+    &["events/src/collections", "processors/src/collections", "tests/tests/collections", "tests/tests/year"];
 
 /// Everything wrong with a file's wording and width, as `path:line: what`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {

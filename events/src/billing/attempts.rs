@@ -96,7 +96,7 @@ pub enum Resolution {
     AppliedTo(SubscriptionId),
     /// A refund was requested at the gateway; the bank reports it when the money has gone back.
     RefundRequested,
-    /// The gateway refused the refund: somebody has to decide again.
+    /// The gateway refused the refund: an operator has to decide again.
     RefundRefused,
     /// Dismissed; history has the reason.
     Dismissed,

@@ -6,7 +6,7 @@
 //!
 //! Only committed rows are linked: a row builds on the head of the primary row that its event was decided on,
 //! and becomes the head with the compare-and-set on that row. A row that lost its race, or was overwritten by
-//! a later decision on its event, is in nobody's chain.
+//! a later decision on its event, is in no chain.
 
 use sha2::{Digest as _, Sha256};
 

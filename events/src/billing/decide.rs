@@ -4,12 +4,12 @@
 //! [`crate::billing::attempts`]. What members, operators and jobs do depends on the record's phase:
 //!
 //! ```text
-//!                     intended  paused  unpaused                   pause expired   waived  cancelled  too old
-//! SCHEDULED, ERROR    ACHSENT   PAUSED  –                          –               WAIVED  CANCELLED  STALE
-//! PAUSED              –         –       SCHEDULED, PAUSED_SKIPPED  PAUSED_SKIPPED  WAIVED  CANCELLED  STALE
-//! ACHSENT             –         –       –                          –               –       –          –
-//! COMPLETED           –         –       –                          –               –       –          –
-//! REFUNDED, closed    –         –       –                          –               –       –          –
+//!                   intended  paused  unpaused                   pause expired   waived  cancelled  too old
+//! SCHEDULED, ERROR  ACHSENT   PAUSED  –                          –               WAIVED  CANCELLED  STALE
+//! PAUSED            –         –       SCHEDULED, PAUSED_SKIPPED  PAUSED_SKIPPED  WAIVED  CANCELLED  STALE
+//! ACHSENT           –         –       –                          –               –       –          –
+//! COMPLETED         –         –       –                          –               –       –          –
+//! REFUNDED, closed  –         –       –                          –               –       –          –
 //! ```
 //!
 //! Each column is one function below. Each has an arm for every phase and no wildcard, so a new phase or

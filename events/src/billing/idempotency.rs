@@ -122,11 +122,11 @@ impl Applied {
     /// Looks up an event.
     #[must_use]
     pub fn lookup(&self, token: &IdempotencyToken) -> Lookup {
-        let mut seen = Lookup::Unknown;
+        let mut found = Lookup::Unknown;
         for entry in
             self.0.chunks_exact(SIZE).filter_map(IdempotencyToken::read).filter(|entry| entry.id == token.id)
         {
-            seen = match (seen, entry.same_event(token)) {
+            found = match (found, entry.same_event(token)) {
                 // An applied entry takes precedence over an earlier parked one.
                 (Lookup::Known { sealed }, true) => {
                     Lookup::Known { sealed: sealed || (entry.sealed && !entry.parked) }
@@ -138,10 +138,12 @@ impl Applied {
                     Lookup::Known { sealed: entry.sealed }
                 }
                 (Lookup::Unknown, false) => Lookup::ConflictingContent,
-                (kept @ (Lookup::Known { .. } | Lookup::Parked | Lookup::ConflictingContent), false) => kept,
+                (known @ (Lookup::Known { .. } | Lookup::Parked | Lookup::ConflictingContent), false) => {
+                    known
+                }
             };
         }
-        seen
+        found
     }
 
     /// Whether exactly this token, with its flags, is present.

@@ -3,8 +3,8 @@
 //! A settlement concerns one record; a membership change concerns a user, and so possibly several records.
 //! [`plan`] names the next step, which [`crate::billing::decide`] decides. The step is committed only if its
 //! record is still at the version that was planned on; then everything is read and planned again, until
-//! nothing is left to do. Only the last step's token is sealed: sealed means that the change is done, unsealed
-//! that steps may remain.
+//! nothing is left to do. Only the last step's token is sealed: sealed means that the change is done,
+//! unsealed that steps may remain.
 
 use chrono::TimeDelta;
 use std::borrow::Cow;
@@ -313,8 +313,8 @@ fn begin(
     if all.len() < records.len() {
         return steps;
     }
-    // A reactivation falls due on its own date: a record that is not SCHEDULED makes room, except one whose
-    // debit is in flight.
+    // A reactivation falls due on its own date: a record that is not SCHEDULED makes room, except one with a
+    // debit in flight.
     let makes_room = |r: &Record| !is_scheduled(r) && !matches!(r.state, State::AchSent(_));
     if let Some(old) = all
         .iter()

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_tell_their_code() {
+    fn failures_have_their_code() {
         let code = ReturnCode::read("R01");
         assert_eq!(Failure::new(code, Some("Insufficient funds")).text(), "R01 Insufficient funds");
         assert_eq!(Failure::new(code, Some("Insufficient funds")).code(), code);

@@ -137,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_to_its_end_stands_for_a_tier() {
+    fn only_a_completed_sync_counts_for_a_tier() {
         let ended = GroupsEffect { under_way: Vec::new(), parked: None, ..whole() };
         assert!(ended.is_applied_for(PlanTier::Sage) && !ended.is_applied_for(PlanTier::Free));
         assert!(
             !GroupsEffect { parked: None, ..whole() }.is_applied_for(PlanTier::Sage),
-            "somebody is at it"
+            "a sync is under way"
         );
         assert!(
             !GroupsEffect { under_way: Vec::new(), ..whole() }.is_applied_for(PlanTier::Sage),
             "it is parked"
         );
-        assert!(!GroupsEffect::new("u-1".into()).is_applied_for(PlanTier::Free), "nobody has looked yet");
+        assert!(!GroupsEffect::new("u-1".into()).is_applied_for(PlanTier::Free), "nothing is synced yet");
     }
 
     #[test]

@@ -183,9 +183,12 @@ mod tests {
             updated_at: time("2025-01-15T10:30:00Z"),
         };
         let expected = json!({
-          "PK": "USER#abc123", "SK": "SUBSCRIPTION#sub_1ABCxyz", "type": "Subscription", "subscriptionId": "sub_1ABCxyz",
-          "planTier": "JOURNEYMAN", "status": "active", "stripeCustomerId": "cus_1ABCxyz", "currentPeriodStart": "2025-01-01T00:00:00Z",
-          "currentPeriodEnd": "2025-02-01T00:00:00Z", "cancelAtPeriodEnd": false, "provider": "cognito", "createdAt": "2025-01-01T00:00:00Z",
+          "PK": "USER#abc123", "SK": "SUBSCRIPTION#sub_1ABCxyz", "type": "Subscription",
+          "subscriptionId": "sub_1ABCxyz",
+          "planTier": "JOURNEYMAN", "status": "active", "stripeCustomerId": "cus_1ABCxyz",
+          "currentPeriodStart": "2025-01-01T00:00:00Z",
+          "currentPeriodEnd": "2025-02-01T00:00:00Z", "cancelAtPeriodEnd": false, "provider": "cognito",
+          "createdAt": "2025-01-01T00:00:00Z",
           "updatedAt": "2025-01-15T10:30:00Z"
         });
         assert_eq!(subscription.to_item().to_json(), expected);
@@ -200,8 +203,10 @@ mod tests {
             updated_at: time("2025-01-01T00:00:00Z"),
         };
         let expected = json!({
-          "PK": "USER#abc123", "SK": "FOUNDER#FOUNDING_MEMBER", "type": "FounderPass", "passType": "FOUNDING_MEMBER",
-          "stripePaymentIntentId": "pi_1ABCxyz", "purchasedAt": "2025-01-01T00:00:00Z", "lifetimeAccess": true, "grantedTier": "SAGE",
+          "PK": "USER#abc123", "SK": "FOUNDER#FOUNDING_MEMBER", "type": "FounderPass",
+          "passType": "FOUNDING_MEMBER",
+          "stripePaymentIntentId": "pi_1ABCxyz", "purchasedAt": "2025-01-01T00:00:00Z",
+          "lifetimeAccess": true, "grantedTier": "SAGE",
           "createdAt": "2025-01-01T00:00:00Z", "updatedAt": "2025-01-01T00:00:00Z"
         });
         assert_eq!(pass.to_item().to_json(), expected);

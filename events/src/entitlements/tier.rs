@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn tiers_are_in_order_and_read_as_they_are_spelled() {
-        let told = PlanTier::ALL.map(|tier| (tier.as_str(), tier.monthly_credits()));
+        let tiers = PlanTier::ALL.map(|tier| (tier.as_str(), tier.monthly_credits()));
         assert_eq!(
-            told,
+            tiers,
             [("free", 0), ("INITIATE", 2), ("JOURNEYMAN", 5), ("SAGE", 15), ("GUILDMASTER", 15)]
         );
         assert!(PlanTier::ALL.is_sorted());

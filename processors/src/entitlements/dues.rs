@@ -61,8 +61,11 @@ async fn commit_change<E: Engine>(
     }
     let mut movements: Vec<Movement> = grant_movement(record, change).into_iter().collect();
     movements.extend(reversal(store, user, record, change).await?);
-    let moved =
-        Head { version: head.version + 1, standing: encode_effective_tier(&effective)?, ..head.clone() };
+    let moved = Head {
+        version: head.version + 1,
+        effective_tier: encode_effective_tier(&effective)?,
+        ..head.clone()
+    };
     let mut ops = vec![moved.op(user)];
     let shown = effective.view();
     if head.version == 0 || shown != before.view() {

@@ -122,7 +122,7 @@ pub(super) fn is_up_to_date(book: &Book, now: Time) -> bool {
 
 /// The entitlement that the user's rows show.
 fn committed_state(book: &Book) -> Entitlement {
-    fold(&book.facts, book.head.seen.unwrap_or_default())
+    fold(&book.facts, book.head.counted_until.unwrap_or_default())
 }
 
 /// Folds event by event, so that the ledger does not depend on how events are grouped into commits.
@@ -149,7 +149,7 @@ fn transition(book: &Book, before: &Entitlement, new: &[StripeEvent], until: Tim
 /// Some months after the last commit, or after the first event.
 fn catch_up_until(book: &Book, new: &[StripeEvent], now: Time, months: Months) -> Time {
     let first = book.facts.iter().chain(new).map(|event| event.created).min().unwrap_or(now);
-    let from = book.head.seen.unwrap_or(first).max(first);
+    let from = book.head.counted_until.unwrap_or(first).max(first);
     from.checked_add_months(months).map_or(now, |until| until.min(now))
 }
 
@@ -171,8 +171,8 @@ fn next_head(
     let head = Head {
         version: book.head.version + 1,
         facts: book.head.facts + new as u64,
-        seen: Some(until),
-        standing: encode_effective_tier(&effective)?,
+        counted_until: Some(until),
+        effective_tier: encode_effective_tier(&effective)?,
     };
     let shown = effective.view();
     let differs = book.head.version == 0 || shown != before.view();
@@ -180,10 +180,10 @@ fn next_head(
 }
 
 pub(crate) fn decode_effective_tier(head: &Head) -> Result<EffectiveTier, StoreError> {
-    if head.standing.is_empty() {
+    if head.effective_tier.is_empty() {
         return Ok(EffectiveTier::default());
     }
-    serde_json::from_str(&head.standing)
+    serde_json::from_str(&head.effective_tier)
         .map_err(|e| StoreError::Invalid(format!("effective tier in a user's head: {e}")))
 }
 

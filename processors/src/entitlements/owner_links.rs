@@ -34,7 +34,7 @@ pub(super) async fn link_owners<E: Engine>(
     book: &Book,
     new: &[StripeEvent],
 ) -> Result<Vec<ReleasedEvent>, StoreError> {
-    let mut seen: HashSet<String> = book
+    let mut linked_objects: HashSet<String> = book
         .facts
         .iter()
         .filter(|event| event.user().is_some())
@@ -47,12 +47,17 @@ pub(super) async fn link_owners<E: Engine>(
     let mut released: Vec<ReleasedEvent> = Vec::new();
     while !objects.is_empty() {
         let unlinked: Vec<String> =
-            objects.into_iter().filter(|object| seen.insert(object.clone())).collect();
+            objects.into_iter().filter(|object| linked_objects.insert(object.clone())).collect();
         let links = try_join_all(unlinked.iter().map(|object| store.link(object, user))).await?;
         objects = BTreeSet::new();
         for (object, linked) in unlinked.iter().zip(links) {
             if linked.user != *user {
-                tracing::warn!(object, %user, owner = %linked.user, "object referenced by two users: its events belong to the first");
+                tracing::warn!(
+                    object,
+                    %user,
+                    owner = %linked.user,
+                    "object referenced by two users: its events belong to the first"
+                );
             }
             for waiting in linked.waiting {
                 let is_new = known.insert(waiting.event.id.clone());

@@ -22,9 +22,9 @@ use crate::read_models::{ReadModel, ReadModels};
 use crate::runtime::partition_scan::{partitions, read, side_by_side};
 
 /// Users audited per batch.
-const PILE: usize = 64;
+const USERS_PER_BATCH: usize = 64;
 /// How often a finding is checked, with [`PAUSE`] in between: a writer may have been at work.
-const LOOKS: u32 = 5;
+const CHECKS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// The kind of a finding.
@@ -151,8 +151,8 @@ pub async fn audit<E: Engine>(
     mut progress: impl FnMut(u64),
 ) -> Result<Audit, StoreError> {
     let tiers = Arc::new(tiers.clone());
-    let mut audit = members(store, everybody(store).await?, &tiers, &mut progress).await?;
-    for _ in 1..LOOKS {
+    let mut audit = members(store, all_users(store).await?, &tiers, &mut progress).await?;
+    for _ in 1..CHECKS {
         if audit.suspects.is_empty() {
             break;
         }
@@ -163,7 +163,7 @@ pub async fn audit<E: Engine>(
     for read_model in read_models.iter() {
         let before = audit.events;
         let mut rows = model(store, read_model, &mut |events| progress(before + events)).await?;
-        for _ in 1..LOOKS {
+        for _ in 1..CHECKS {
             if rows.findings.is_empty() {
                 break;
             }
@@ -186,7 +186,7 @@ async fn members<E: Engine>(
 ) -> Result<Audit, StoreError> {
     let (mut audit, tiers) = (Audit::default(), tiers.clone());
     let check = move |store, users| check(store, users, tiers.clone());
-    side_by_side(store, users, PILE, check, |part| {
+    side_by_side(store, users, USERS_PER_BATCH, check, |part| {
         audit.add(part);
         progress(audit.events);
     })
@@ -210,7 +210,7 @@ async fn model<E: Engine>(
 }
 
 /// Every user with a row in billing, entitlements or `gg_core`.
-async fn everybody<E: Engine>(store: &Store<E>) -> Result<Vec<String>, StoreError> {
+async fn all_users<E: Engine>(store: &Store<E>) -> Result<Vec<String>, StoreError> {
     let mut users = BTreeSet::new();
     for table in [&HISTORY, &BILLING_ACTIVITY] {
         users.extend(partitions(store, table, |_| true).await?);
@@ -262,10 +262,10 @@ pub(crate) fn differences(there: &Item, expected: &Item) -> String {
     names.sort_unstable();
     names.dedup();
     let differ = names.into_iter().filter(|name| there.get(name) != expected.get(name));
-    let told: Vec<String> = differ
+    let described: Vec<String> = differ
         .map(|name| {
             format!("{name} is {} and should be {}", shown(there.get(name)), shown(expected.get(name)))
         })
         .collect();
-    told.join("; ")
+    described.join("; ")
 }

@@ -39,7 +39,7 @@ pub struct Explanation {
     /// The founder passes.
     pub passes: Vec<PassRow>,
     /// The changes of tier, and with it of the groups.
-    pub turns: Vec<TierChange>,
+    pub tier_changes: Vec<TierChange>,
     /// The member's parked records, with their reasons; as of now.
     pub parked: Vec<Parked>,
 }
@@ -60,13 +60,13 @@ pub async fn explain<E: Engine>(
     let story = timeline(&history, &book.facts, &ledger, rules, at);
     let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
-    let standing = tier_changes::standing(&history, &facts, tiers, at);
+    let effective = tier_changes::effective_tier(&history, &facts, tiers, at);
     let entitled = rows(user, &entitlement);
     let subscriptions: Vec<SubscriptionRow> =
         entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
     let passes: Vec<PassRow> =
         entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
-    let shown = standing.view();
+    let shown = effective.view();
     let profile = Profile {
         user: user.clone(),
         tier: shown.tier,
@@ -84,7 +84,7 @@ pub async fn explain<E: Engine>(
     Ok(Explanation {
         user: user.clone(),
         at,
-        turns: tier_changes::turns(&story, &history, &facts, tiers),
+        tier_changes: tier_changes::tier_changes(&story, &history, &facts, tiers),
         story,
         access: access(at, &passes, &subscriptions, Some(&profile)),
         credits: ledger.iter().map(|movement| movement.amount).sum(),
@@ -103,34 +103,50 @@ impl Explanation {
     }
 
     /// The tier changes that a timeline entry caused.
-    pub fn tier_changes_of(&self, beat: &TimelineEntry) -> impl Iterator<Item = &TierChange> {
-        tier_changes::of_beat(&self.turns, &self.story, beat)
+    pub fn tier_changes_of(&self, entry: &TimelineEntry) -> impl Iterator<Item = &TierChange> {
+        tier_changes::of_entry(&self.tier_changes, &self.story, entry)
     }
 
     /// The explanation as JSON.
     #[must_use]
     pub fn json(&self) -> Json {
         let time = |at: Time| GoTime::trimmed(at).text();
-        let beat = |beat: &TimelineEntry| {
+        let entry = |entry: &TimelineEntry| {
             json!({
-                "at": time(beat.at), "event_id": beat.event.as_ref().map(|id| id.as_str()), "source": beat.source,
-                "actor": beat.actor,
-                "subscription_id": beat.record.as_ref().map(|id| id.as_str()), "from": beat.moved.map(|(from, _)| from).filter(|from| !from.is_empty()),
-                "to": beat.moved.map(|(_, to)| to), "sentence": beat.sentence, "followed": beat.followed,
+                "at": time(entry.at), "event_id": entry.event.as_ref().map(|id| id.as_str()),
+                "source": entry.source, "actor": entry.actor,
+                "subscription_id": entry.record.as_ref().map(|id| id.as_str()),
+                "from": entry.moved.map(|(from, _)| from).filter(|from| !from.is_empty()),
+                "to": entry.moved.map(|(_, to)| to), "sentence": entry.sentence, "followed": entry.followed,
             })
         };
-        let next = |next: &Upcoming| json!({"at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence});
-        let turn = |turn: &TierChange| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group});
-        let parked = |parked: &Parked| json!({"parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id});
+        let next = |next: &Upcoming| {
+            json!({
+                "at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence,
+            })
+        };
+        let change = |change: &TierChange| {
+            json!({
+                "at": time(change.at), "from": change.from.as_str(), "to": change.to.as_str(),
+                "group": change.group,
+            })
+        };
+        let parked = |parked: &Parked| {
+            json!({
+                "parked_id": parked.id, "stream": parked.stream, "code": parked.code,
+                "reason": parked.reason, "event_id": parked.event_id,
+            })
+        };
         json!({
-            "user_id": self.user.as_str(), "at": time(self.at), "status": membership_status(&self.story.records),
-            "story": self.story.entries.iter().map(beat).collect::<Vec<_>>(),
-            "records": self.story.records.iter().map(standing_record).collect::<Vec<_>>(),
+            "user_id": self.user.as_str(), "at": time(self.at),
+            "status": membership_status(&self.story.records),
+            "story": self.story.entries.iter().map(entry).collect::<Vec<_>>(),
+            "records": self.story.records.iter().map(record_json).collect::<Vec<_>>(),
             "access": {
                 "tier": self.access.tier.as_str(), "source": self.access.source.as_str(),
                 "until": self.access.until.as_ref().map(|until| until.text()), "why": self.access.why,
             },
-            "tiers": self.turns.iter().map(turn).collect::<Vec<_>>(),
+            "tiers": self.tier_changes.iter().map(change).collect::<Vec<_>>(),
             "credits": self.credits,
             "next": self.story.next.iter().map(next).collect::<Vec<_>>(),
             "parked": self.parked.iter().map(parked).collect::<Vec<_>>(),
@@ -138,9 +154,11 @@ impl Explanation {
     }
 }
 
-fn standing_record(record: &Record) -> Json {
+fn record_json(record: &Record) -> Json {
     json!({
-        "subscription_id": record.subscription_id.as_str(), "due": record.billing_date.text(), "status": record.status().as_str(),
-        "amount": record.plan.amount.to_string(), "tier": record.plan.tier.as_str(), "attempts": record.attempts.count(),
+        "subscription_id": record.subscription_id.as_str(), "due": record.billing_date.text(),
+        "status": record.status().as_str(),
+        "amount": record.plan.amount.to_string(), "tier": record.plan.tier.as_str(),
+        "attempts": record.attempts.count(),
     })
 }

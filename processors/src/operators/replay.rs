@@ -18,7 +18,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::operators::audit::{Finding, FindingKind, differences};
 use crate::read_models::ReadModel;
 use crate::runtime::partition_scan::{each_key, side_by_side};
-use source::{Made, PILE, Source};
+use source::{Made, PARTITIONS_PER_BATCH, Source};
 
 /// Rows written concurrently.
 const PARALLEL: usize = 128;
@@ -108,7 +108,7 @@ impl Difference {
         match (&self.there, &self.made) {
             (Some(there), Some(made)) => differences(there, made),
             (None, _) => "is missing".to_owned(),
-            (Some(_), None) => "no history tells of it".to_owned(),
+            (Some(_), None) => "has no history".to_owned(),
         }
     }
 }
@@ -157,7 +157,7 @@ pub async fn rebuild<E: Engine, F: Engine>(
                 Ok(events)
             }
         };
-        side_by_side(from, names, PILE, make, |some| {
+        side_by_side(from, names, PARTITIONS_PER_BATCH, make, |some| {
             events += some;
             progress(events);
         })
@@ -202,7 +202,7 @@ pub async fn compare<E: Engine>(
         side_by_side(
             live,
             names,
-            PILE,
+            PARTITIONS_PER_BATCH,
             move |live, names| source.compare(live, names),
             |some| {
                 for mark in &some.marks {

@@ -125,7 +125,7 @@ pub struct UnknownTier {
     pub name: String,
 }
 
-/// Derives the meaning of a change; `None` if it does not affect the user's tier and credits.
+/// Derives what a change means for entitlements; `None` if it does not affect the user's tier and credits.
 ///
 /// # Errors
 /// [`UnknownTier`] when dues were paid for a tier that is not in the map.

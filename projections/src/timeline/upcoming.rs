@@ -38,29 +38,35 @@ pub fn next(records: &[Record], rules: &Rules, now: Time) -> Vec<Upcoming> {
 }
 
 fn of_record(record: &Record, of_user: &[Record], rules: &Rules, now: Time) -> Option<Upcoming> {
-    let told = |at: Option<Time>, sentence: String| {
+    let upcoming = |at: Option<Time>, sentence: String| {
         Some(Upcoming { at, record: record.subscription_id.clone(), sentence })
     };
     match &record.state {
         State::Scheduled => match first(Trigger::Initial, INITIAL_HOUR, record, of_user, rules, now) {
-            Ok((at, verdict)) => told(Some(at), will(record, &verdict)),
-            Err(reason) => told(None, format!("It will not be collected: {reason}.")),
+            Ok((at, verdict)) => upcoming(Some(at), will(record, &verdict)),
+            Err(reason) => upcoming(None, format!("It will not be collected: {reason}.")),
         },
         State::Error(_) => match first(Trigger::Retry, RETRY_HOUR, record, of_user, rules, now) {
-            Ok((at, verdict)) => told(Some(at), will(record, &verdict)),
-            Err(reason) => told(None, format!("It will not be presented again: {reason}.")),
+            Ok((at, verdict)) => upcoming(Some(at), will(record, &verdict)),
+            Err(reason) => upcoming(None, format!("It will not be presented again: {reason}.")),
         },
         State::AchSent(Some(_)) => {
             let sent = record.last_run_date.as_ref().map_or(now, GoTime::at);
             let by = banking_days_after(sent.date_naive(), SETTLING).and_time(NaiveTime::MIN).and_utc();
-            told(Some(by.max(now)), format!("The bank settles or returns ${} by then.", record.plan.amount))
+            upcoming(
+                Some(by.max(now)),
+                format!("The bank settles or returns ${} by then.", record.plan.amount),
+            )
         }
         State::AchSent(None) => {
-            told(None, "The gateway is asked what became of the debit, with the next run.".to_owned())
+            upcoming(None, "The gateway is asked what became of the debit, with the next run.".to_owned())
         }
         State::Paused(_) => {
             let resume = resume_date(record)?;
-            told(Some(resume.max(now)), "The pause ends, and the next period's record takes over.".to_owned())
+            upcoming(
+                Some(resume.max(now)),
+                "The pause ends, and the next period's record takes over.".to_owned(),
+            )
         }
         State::Completed(_)
         | State::Waived(_)
@@ -80,7 +86,7 @@ fn first(
     rules: &Rules,
     now: Time,
 ) -> Result<(Time, Eligibility), Reason> {
-    let ask = CollectionRequest::triggered_by(run);
+    let request = CollectionRequest::triggered_by(run);
     let mut reason = Reason::Superseded;
     for day in 0..AHEAD {
         let Some(day) = now.date_naive().checked_add_days(Days::new(day)) else { break };
@@ -88,7 +94,7 @@ fn first(
         if at < now {
             continue;
         }
-        match eligibility(rules, &ask, record, of_user, at) {
+        match eligibility(rules, &request, record, of_user, at) {
             Eligibility::Skip(why @ (Reason::NotDue(_) | Reason::BanksClosed(_))) => reason = why,
             Eligibility::Skip(why) => return Err(why),
             verdict @ (Eligibility::Collect(_)
@@ -120,7 +126,7 @@ fn will(record: &Record, verdict: &Eligibility) -> String {
         Eligibility::Stale => "It has become too old to be collected.".to_owned(),
         Eligibility::Resolve(_) => "The gateway is asked what became of the debit.".to_owned(),
         Eligibility::Expire => "The pause ends.".to_owned(),
-        Eligibility::Remind => "The member is told that the pause ends.".to_owned(),
+        Eligibility::Remind => "The member is notified that the pause ends.".to_owned(),
         Eligibility::Skip(reason) => format!("Nothing: {reason}."),
     }
 }

@@ -2,7 +2,7 @@
 //! to do.
 //!
 //! A change of one record is one compare-and-set. A change of several begins with a step that carries the
-//! whole change (`pending_change`): whoever plans, judges or decides next completes it first, so that nobody
+//! whole change (`pending_change`): the next writer completes it before it plans or decides, so that none
 //! acts on half a change, and a crash leaves none behind.
 
 use dues_events::billing::membership::{ChangePlan, MembershipEvent, Step, plan};
@@ -62,7 +62,7 @@ impl<E: Engine> Store<E> {
             .filter_map(|text| decode(text.as_bytes()).ok().flatten())
             .filter(|change| own.is_none_or(|own| own.id != change.id))
             .collect();
-        // Two that have begun at once are completed in one order by everybody.
+        // Two that have begun at once are completed in one order by all writers.
         let first = pending.into_iter().min_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         let Some(first) = first.filter(|first| own.is_none_or(|own| precedes(user, first, own))) else {
             return Ok(false);

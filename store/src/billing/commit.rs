@@ -14,8 +14,8 @@
 //!    step 1.
 //!
 //! A bank's report may be decided again after a lost race: its outcome does not depend on the order. What was
-//! planned or judged on records that have changed is not committed: [`Store::apply_at`] gives up instead, and
-//! its caller reads, plans and judges again.
+//! planned or found eligible on records that have changed is not committed: [`Store::apply_at`] gives up
+//! instead, and its caller reads and decides again.
 //!
 //! The compare-and-set on the primary row is the only commit; its history row is always written before it.
 //! If a process crashes between the two, redelivery or [`crate::billing::sweep`] completes the commit.
@@ -92,14 +92,14 @@ impl<E: Engine> Store<E> {
         let (record, committed) = self.commit(current, &commit).await?;
         self.list_changed_money(&unapplied, &record).await?;
         user.set(*record);
-        if user.get(id).is_some_and(|record| owes(user, record)) {
+        if user.get(id).is_some_and(|record| needs_followup(user, record)) {
             Box::pin(self.apply_followups(user, id)).await?;
         }
         Ok(committed)
     }
 
-    /// Applies an event that was planned or judged on a version of a record, and only at that version. Its
-    /// follow-ups are left to the caller, who reads everything again anyway.
+    /// Applies an event that was planned or found eligible on a version of a record, and only at that
+    /// version. Its follow-ups are left to the caller, who reads everything again anyway.
     ///
     /// # Errors
     /// As for [`Self::apply`].
@@ -163,21 +163,22 @@ impl<E: Engine> Store<E> {
 
     /// Applies the outstanding follow-ups of each of a user's records. Returns how many there were.
     pub(crate) async fn apply_record_followups(&self, user: &mut UserRecords) -> Result<u64, CommitError> {
-        let owing: Vec<SubscriptionId> = user
+        let outstanding: Vec<SubscriptionId> = user
             .records
             .iter()
-            .filter(|record| owes(user, record))
+            .filter(|record| needs_followup(user, record))
             .map(|record| record.subscription_id.clone())
             .collect();
         let mut done = 0;
-        for id in owing {
+        for id in outstanding {
             done += self.apply_followups(user, &id).await?;
         }
         Ok(done)
     }
 
     /// Applies a record's follow-ups: the next period's record, or a cancellation that waited for its debit.
-    /// Returns how many were outstanding. Costs nothing when there are none, because the user's records are in memory.
+    /// Returns how many were outstanding. Costs nothing when there are none, because the user's records are
+    /// in memory.
     pub async fn apply_followups(
         &self,
         user: &mut UserRecords,
@@ -197,7 +198,7 @@ impl<E: Engine> Store<E> {
                         self.create(user, *next, &event).await?;
                         done += 1;
                         // It may inherit a cancellation that is due.
-                        if user.get(&next_id).is_some_and(|next| owes(user, next)) {
+                        if user.get(&next_id).is_some_and(|next| needs_followup(user, next)) {
                             done += Box::pin(self.apply_followups(user, &next_id)).await?;
                         }
                     }
@@ -329,7 +330,12 @@ impl<E: Engine> Store<E> {
                 }
                 overtaken = Some(row);
             }
-            tracing::info!(subscription = %current.subscription_id, event = %event.id, conflicts = 1_u64, "lost a race for the primary row");
+            tracing::info!(
+                subscription = %current.subscription_id,
+                event = %event.id,
+                conflicts = 1_u64,
+                "lost a race for the primary row"
+            );
             *current = Box::pin(self.reread(&current)).await?;
         }
         Err(StoreError::Contended(RACES).into())
@@ -380,8 +386,8 @@ impl<E: Engine> Store<E> {
     }
 
     /// Puts a history row, decided on `before`, and returns the effective one: this row, or the one that an
-    /// interrupted commit of the same event left, if its decision is still the right one. `None` when the existing row found a later version than ours: the record has to
-    /// be read again.
+    /// interrupted commit of the same event left, if its decision is still the right one. `None` when
+    /// the existing row found a later version than ours: the record has to be read again.
     async fn write_history(
         &self,
         mut row: Box<History>,
@@ -417,7 +423,7 @@ impl<E: Engine> Store<E> {
                     if roll_forward(before, &stored).is_ok() {
                         return Ok(Some(Box::new(stored.row)));
                     }
-                    // An older writer changed the record since, or somebody the row: decided again.
+                    // An older writer changed the record since, or the row was edited: decided again.
                     condition = exactly(event, &stored.row);
                 }
                 // Not committed, or the record that was read would list the event. It never will be, because
@@ -475,7 +481,7 @@ impl<E: Engine> Store<E> {
 struct Commit<'a> {
     event: &'a Event,
     parked_events: ParkedEvents,
-    /// The version on which it was planned or judged; `None` where any version will do.
+    /// The version on which it was planned or found eligible; `None` where any version will do.
     at_version: Option<u64>,
 }
 
@@ -509,7 +515,7 @@ fn first_key(event: &Event, record: &Record) -> Time {
 
 /// Whether the record has an outstanding follow-up. Runs after every event, so it does not build the
 /// follow-up.
-fn owes(user: &UserRecords, record: &Record) -> bool {
+fn needs_followup(user: &UserRecords, record: &Record) -> bool {
     record.next.as_ref().is_some_and(|next| !has_next(user, record, next))
         || record.cancel_at.is_some()
         || record.superseded_by.is_some()

@@ -88,7 +88,7 @@ pub struct MoneyRow {
     pub record_version: u64,
     /// Money without a record: the bank's reports on it.
     pub reports: Option<Attempts>,
-    /// Who decided about it, and why; for money without a record, whose history is this row.
+    /// Who decided about it, and why; for money without a record, which has no history but this row.
     pub decision: Option<Decision>,
 }
 
@@ -204,8 +204,8 @@ fn id_of(record: &SubscriptionId, transaction: Option<&TransactionId>, number: O
 }
 
 impl<E: Engine> Store<E> {
-    /// Lists a record's unapplied money: what there is now, and what was there before and is gone. Idempotent,
-    /// and never overwrites what a later version of the record says.
+    /// Lists a record's unapplied money: what there is now, and what was there before and is gone.
+    /// Idempotent, and never overwrites what a later version of the record says.
     pub async fn list_unapplied(&self, before: &[UnappliedMoney], record: &Record) -> Result<(), StoreError> {
         let now: Vec<MoneyRow> =
             record.unapplied_money().into_iter().map(|money| MoneyRow::of(record, money)).collect();

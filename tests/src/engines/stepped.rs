@@ -1,4 +1,4 @@
-//! An engine whose every call is a step that waits for a scheduler's permission, over any other engine.
+//! An engine with every call a step that waits for a scheduler's permission, over any other engine.
 //!
 //! Actors share a [`Stage`]. An actor that calls the engine announces the call as a [`Step`] and waits; the
 //! scheduler of [`crate::explorer`] grants one step at a time. So one thread runs every interleaving of the
@@ -334,7 +334,7 @@ pub struct Stepped<E> {
     pub inner: E,
     /// Where the steps are granted.
     pub stage: Stage,
-    /// Whose calls these are.
+    /// The actor that makes the calls.
     pub actor: usize,
     own_locks: Option<Memory>,
 }
@@ -599,7 +599,7 @@ fn page_text(page: &Page) -> String {
     format!("[{}]", page.items.iter().map(row_text).collect::<Vec<_>>().join(" | "))
 }
 
-/// The attributes of a row that tell it from another, in one line.
+/// The attributes that distinguish a row from another, in one line.
 fn row_text(item: &Item) -> String {
     const SHOWN: [&str; 14] = [
         "event_id",

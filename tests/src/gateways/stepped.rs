@@ -1,4 +1,4 @@
-//! A gateway whose every call is a step of a [`Stage`]. It accepts a key once, and answers at once.
+//! A gateway with every call a step of a [`Stage`]. It accepts a key once, and answers at once.
 
 use dues_events::billing::event::Answer;
 use dues_events::{AttemptKey, RefundKey};

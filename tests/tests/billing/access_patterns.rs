@@ -214,7 +214,7 @@ async fn batch_append_multiple_history_records<E: Engine>(engine: E) {
 async fn lock_subscription_for_billing<E: Engine>(engine: E) {
     let (one, other) = (Locks::new(engine.clone(), clock()), Locks::new(engine, clock()));
     let Acquired::Held(_lock) = one.acquire(&UserId::from(USER)).await.unwrap() else {
-        panic!("nobody has it")
+        panic!("the lock is free")
     };
     assert!(
         matches!(other.acquire(&UserId::from(USER)).await.unwrap(), Acquired::LockedElsewhere),
@@ -229,7 +229,7 @@ async fn lock_subscription_for_billing<E: Engine>(engine: E) {
 async fn release_subscription<E: Engine>(engine: E) {
     let (one, other) = (Locks::new(engine.clone(), clock()), Locks::new(engine, clock()));
     let Acquired::Held(lock) = one.acquire(&UserId::from(USER)).await.unwrap() else {
-        panic!("nobody has it")
+        panic!("the lock is free")
     };
     lock.release().await;
     assert!(matches!(other.acquire(&UserId::from(USER)).await.unwrap(), Acquired::Held(_)));

@@ -149,8 +149,8 @@ async fn a_first_debit_is_four_reads_and_eight_writes() {
             // The user's records, and their newest history, for a commit that a crash may have cut short.
             "Query",
             "Query", //
-            // The attempt, history first; the next period's record; the user's records once more, for a change
-            // that came in between; then the gateway's answer.
+            // The attempt, history first; the next period's record; the user's records once more, for a
+            // change that came in between; then the gateway's answer.
             "PutItem",
             "PutItem",
             "PutItem",

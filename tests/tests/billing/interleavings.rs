@@ -12,7 +12,7 @@
 //! | `INTERLEAVING=sent/CANCEL+SUBMITTED/0100111` | one schedule, with its trace: the actor of each step |
 //!
 //! In the name of a case, `=` instead of `+` stands for events of the same instant, and `sent!` for a member
-//! whose lock excludes nobody.
+//! with a lock that excludes no actor.
 
 mod member;
 pub(crate) mod system;

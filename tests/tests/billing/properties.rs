@@ -18,7 +18,7 @@ const USERS: [&str; 3] = ["u-1", "u-2", "u-3"];
 
 /// A generated event, for one of the user's records; every combination of numbers is valid.
 #[derive(Debug, Clone)]
-struct Wish {
+struct GeneratedEvent {
     user: usize,
     kind: usize,
     record: usize,
@@ -43,18 +43,24 @@ const KINDS: [&str; 14] = [
     "DOWNGRADE",
 ];
 
-fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+fn generated_events() -> impl Strategy<Value = Vec<GeneratedEvent>> {
     // Payments are likelier than membership changes, as in production.
     let kind = prop_oneof![6 => 0usize..5, 4 => 5usize..KINDS.len()];
-    let wish = (0..USERS.len(), kind, 0usize..3, 0usize..3, prop::bool::weighted(0.2)).prop_map(
-        |(user, kind, record, transaction, repeat)| Wish { user, kind, record, transaction, repeat },
+    let event = (0..USERS.len(), kind, 0usize..3, 0usize..3, prop::bool::weighted(0.2)).prop_map(
+        |(user, kind, record, transaction, repeat)| GeneratedEvent {
+            user,
+            kind,
+            record,
+            transaction,
+            repeat,
+        },
     );
-    prop::collection::vec(wish, 1..40)
+    prop::collection::vec(event, 1..40)
 }
 
 /// Runs the generated events one by one, each made concrete from the rows that exist at its turn. Returns
 /// the records sent.
-async fn play(engine: &Memory, wishes: &[Wish]) -> Vec<Sent> {
+async fn play(engine: &Memory, generated: &[GeneratedEvent]) -> Vec<Sent> {
     let context = context(engine.clone());
     let mut sent: Vec<Sent> = Vec::new();
     let start = USERS.map(|user| {
@@ -64,16 +70,16 @@ async fn play(engine: &Memory, wishes: &[Wish]) -> Vec<Sent> {
         deliver(&context, std::slice::from_ref(&record), 1).await;
         sent.push(record);
     }
-    for (n, wish) in wishes.iter().enumerate() {
-        let user = USERS[wish.user];
+    for (n, drawn) in generated.iter().enumerate() {
+        let user = USERS[drawn.user];
         let at = format!("2026-02-{:02}T{:02}:00:00Z", 1 + n / 20, n % 20);
         let theirs = records(engine, user).await;
-        let record: &Record = &theirs[wish.record.min(theirs.len() - 1)];
+        let record: &Record = &theirs[drawn.record.min(theirs.len() - 1)];
         let id = format!("e-{n}");
-        let kind = KINDS[wish.kind];
+        let kind = KINDS[drawn.kind];
         let event = match kind {
             "SUBMITTED" | "COMPLETED" | "RETURNED" | "REFUNDED" | "CHARGED_BACK" => {
-                payment(&id, kind, record, &format!("c-{}", wish.transaction), &at)
+                payment(&id, kind, record, &format!("c-{}", drawn.transaction), &at)
             }
             "ACTIVATE" | "REACTIVATE" => membership(&id, kind, user, &at, monthly("2026-02-28")),
             "PAUSE" => membership(&id, kind, user, &at, json!({"pause_duration_months": 2})),
@@ -87,7 +93,7 @@ async fn play(engine: &Memory, wishes: &[Wish]) -> Vec<Sent> {
         };
         deliver(&context, std::slice::from_ref(&event), 1).await;
         sent.push(event.clone());
-        if wish.repeat {
+        if drawn.repeat {
             deliver(&context, std::slice::from_ref(&event), 1).await;
             sent.push(event);
         }
@@ -122,8 +128,8 @@ async fn check_invariants<E: Engine>(engine: &E) -> Result<(), TestCaseError> {
                 history.iter().map(|row| row.record.version).collect::<Vec<_>>(),
                 (1..=record.version).collect::<Vec<_>>()
             );
-            let told = replay(&history);
-            prop_assert_eq!(told.as_ref(), Some(record), "history tells the primary row");
+            let replayed = replay(&history);
+            prop_assert_eq!(replayed.as_ref(), Some(record), "history gives the primary row");
             // A report about a record that was cancelled, or money that pays for nothing, starts no period; a
             // pause is followed by the next record when it ends.
             let goes_on = match &record.standing {
@@ -149,16 +155,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_sequence_keeps_the_invariants(wishes in wishes()) {
+    fn any_sequence_keeps_the_invariants(generated in generated_events()) {
         let engine = Memory::default();
-        run(play(&engine, &wishes));
+        run(play(&engine, &generated));
         run(check_invariants(&engine))?;
     }
 
     #[test]
-    fn redelivering_any_prefix_changes_nothing(wishes in wishes(), prefix in 0usize..60) {
+    fn redelivering_any_prefix_changes_nothing(generated in generated_events(), prefix in 0usize..60) {
         let engine = Memory::default();
-        let sent = run(play(&engine, &wishes));
+        let sent = run(play(&engine, &generated));
         let before = run(dump(&engine));
         let prefix = &sent[..prefix.min(sent.len())];
         let outcomes = run(deliver(&context(engine.clone()), prefix, 7));
@@ -167,22 +173,25 @@ proptest! {
     }
 
     #[test]
-    fn any_cutting_of_batches_gives_the_same_rows(wishes in wishes(), batch in 2usize..30) {
+    fn any_cutting_of_batches_gives_the_same_rows(generated in generated_events(), batch in 2usize..30) {
         let one_by_one = Memory::default();
-        let sent = run(play(&one_by_one, &wishes));
+        let sent = run(play(&one_by_one, &generated));
         let cut = Memory::default();
         run(deliver(&context(cut.clone()), &sent, batch));
         prop_assert_eq!(run(dump(&cut)), run(dump(&one_by_one)));
     }
 
     #[test]
-    fn shards_of_different_users_may_come_in_any_order(wishes in wishes(), order in Just((0..200).collect::<Vec<usize>>()).prop_shuffle()) {
+    fn shards_of_different_users_may_come_in_any_order(
+        generated in generated_events(), order in Just((0..200).collect::<Vec<usize>>()).prop_shuffle(),
+    ) {
         let one = Memory::default();
-        let sent = run(play(&one, &wishes));
+        let sent = run(play(&one, &generated));
         let other = Memory::default();
         // Another interleaving that keeps each user's order.
         let user = |sent: &Sent| sent.1["user_id"].as_str().or(sent.1["payment"]["user_id"].as_str()).map(str::to_owned);
-        let mut lanes: Vec<std::collections::VecDeque<Sent>> = USERS.map(|u| sent.iter().filter(|s| user(s).as_deref() == Some(u)).cloned().collect()).into();
+        let lane = |of: &str| sent.iter().filter(|s| user(s).as_deref() == Some(of)).cloned().collect();
+        let mut lanes: Vec<std::collections::VecDeque<Sent>> = USERS.map(lane).into();
         let mut mixed = Vec::new();
         for turn in order.iter().cycle() {
             mixed.extend(lanes[turn % USERS.len()].pop_front());
@@ -201,9 +210,10 @@ proptest! {
 fn both_engines_end_with_the_rows_of_the_model() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..6 {
-        let wishes = prop::collection::vec(wishes(), 3).new_tree(&mut runner).unwrap().current().concat();
+        let generated =
+            prop::collection::vec(generated_events(), 3).new_tree(&mut runner).unwrap().current().concat();
         let model = Memory::default();
-        let sent = run(play(&model, &wishes));
+        let sent = run(play(&model, &generated));
         let expected = run(dump(&model));
         run(async {
             let (sqlite, _folder) = engines::embedded();

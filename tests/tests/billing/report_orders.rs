@@ -516,7 +516,8 @@ async fn check(set: &Set, prepared: &Prepared, seed: u64) -> Option<String> {
         let Observed { status, transaction, error, refunded, barred, parked, others } = observed;
         writeln!(
             out,
-            "  {count} times {status} {} error={error:?} refunded={refunded:?} barred={barred} parked={parked} {others:?}",
+            "  {count} times {status} {} error={error:?} refunded={refunded:?} \
+             barred={barred} parked={parked} {others:?}",
             short(transaction)
         )
         .unwrap();

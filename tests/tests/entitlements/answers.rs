@@ -71,7 +71,7 @@ async fn access_has_a_priority_and_says_why<E: Engine>(engine: E) {
     assert_eq!(
         (late.0.as_str(), late.1.as_str()),
         ("JOURNEYMAN", "profile"),
-        "the renewal may not have been told yet"
+        "the renewal may not have arrived yet"
     );
 
     deliver(&context, &[sub("e-3", "deleted", "2026-01-10T00:00:00Z", "canceled")], 1).await;
@@ -99,7 +99,10 @@ async fn access_has_a_priority_and_says_why<E: Engine>(engine: E) {
 }
 
 async fn credits_are_made_on_first_access_and_spent_once_for_each_key<E: Engine>(engine: E) {
-    let none = json!({"user_id": USER, "balance": 0, "lastTopUp": null, "lastReset": null, "expiresAt": null, "nextGrantAt": null});
+    let none = json!({
+        "user_id": USER, "balance": 0, "lastTopUp": null, "lastReset": null, "expiresAt": null,
+        "nextGrantAt": null,
+    });
     assert_eq!(get(&engine, START, "/u-1/credits").await, none);
     let consume = async |body: Value| ask(&engine, START, "POST", "/u-1/credits/consume", &body).await;
     let video = json!({"feature": "VIDEO", "idempotency_key": "render-1"});
@@ -163,7 +166,7 @@ async fn the_ledger_is_listed_page_by_page<E: Engine>(engine: E) {
     }
     let expected: Vec<String> = (1..=5).rev().map(|n| format!("2026-{n:02}-01T00:00:00Z")).collect();
     assert_eq!(seen, expected, "the newest first, each once");
-    for bad in ["limit=0", "limit=1001", "limit=x", "after=grant:nobody", "after=%ff"] {
+    for bad in ["limit=0", "limit=1001", "limit=x", "after=grant:unknown", "after=%ff"] {
         let response = ask(&engine, START, "GET", &format!("/u-1/credits/ledger?{bad}"), &Value::Null).await;
         assert_eq!(code(&response), (422, "invalid_field"), "{bad}");
     }

@@ -127,7 +127,9 @@ proptest! {
 
     #[test]
     fn order_repeats_and_cuts_do_not_matter(
-        order in Just(life()).prop_shuffle(), repeats in proptest::collection::vec(0..28_usize, 0..12), cut in 1..12_usize,
+        order in Just(life()).prop_shuffle(),
+        repeats in proptest::collection::vec(0..28_usize, 0..12),
+        cut in 1..12_usize,
     ) {
         let mut order = order;
         for (n, repeat) in repeats.into_iter().enumerate() {

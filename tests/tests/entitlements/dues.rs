@@ -27,8 +27,8 @@ fn changes(engine: &Embedded, after: u64) -> (Vec<(Option<Record>, Record)>, u64
 
 struct Member {
     engine: Embedded,
-    seen: u64,
-    told: Vec<(Option<Record>, Record)>,
+    read_until: u64,
+    delivered: Vec<(Option<Record>, Record)>,
     _folder: tempfile::TempDir,
 }
 
@@ -36,7 +36,7 @@ impl Member {
     /// A member with the record of 31 January submitted to the bank.
     async fn new() -> (Self, Record) {
         let (engine, folder) = embedded();
-        let mut member = Self { engine, seen: 0, told: Vec::new(), _folder: folder };
+        let mut member = Self { engine, read_until: 0, delivered: Vec::new(), _folder: folder };
         member
             .after(&[membership("m-1", "ACTIVATE", "u-1", "2026-01-05T00:00:00Z", monthly("2026-01-31"))])
             .await;
@@ -49,33 +49,37 @@ impl Member {
     async fn after(&mut self, sent: &[Sent]) -> Vec<DuesOutcome> {
         let context = at(&self.engine, NOW);
         deliver(&context, sent, 10).await;
-        let (changes, last) = changes(&self.engine, self.seen);
-        self.seen = last;
+        let (changes, last) = changes(&self.engine, self.read_until);
+        self.read_until = last;
         let mut all = Vec::new();
         for (old, new) in changes {
-            let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
+            let outcome = apply_dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
             let again = apply_dues(&context.store, &TierMap::default(), old.as_ref(), &new).await.unwrap();
-            assert!(matches!(again, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{told:?} {again:?}");
-            self.told.push((old, new));
-            all.push(told);
+            assert!(matches!(again, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{outcome:?} {again:?}");
+            self.delivered.push((old, new));
+            all.push(outcome);
         }
-        all.retain(|told| *told != DuesOutcome::NoChange);
+        all.retain(|outcome| *outcome != DuesOutcome::NoChange);
         // Redelivering the whole history in any order changes nothing.
         let before = rows(&self.engine).await;
-        let mut again: Vec<usize> = (0..self.told.len()).collect();
+        let mut again: Vec<usize> = (0..self.delivered.len()).collect();
         Rng::with_seed(last).shuffle(&mut again);
         for n in again {
-            let (old, new) = &self.told[n];
-            let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
-            assert!(matches!(told, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{told:?}");
+            let (old, new) = &self.delivered[n];
+            let outcome = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+            assert!(matches!(outcome, DuesOutcome::NoChange | DuesOutcome::Duplicate), "{outcome:?}");
         }
         assert_eq!(rows(&self.engine).await, before);
-        self.seen =
-            self.engine.changes(self.seen, 100_000).unwrap().last().map_or(self.seen, |change| change.seq);
+        self.read_until = self
+            .engine
+            .changes(self.read_until, 100_000)
+            .unwrap()
+            .last()
+            .map_or(self.read_until, |change| change.seq);
         all
     }
 
-    async fn stands(&self) -> (PlanTier, i64) {
+    async fn tier_and_credits(&self) -> (PlanTier, i64) {
         let store = at(&self.engine, NOW).store;
         (tier(&store).await, credits(&store).await)
     }
@@ -84,9 +88,16 @@ impl Member {
 #[tokio::test]
 async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_them_back() {
     let (mut member, record) = Member::new().await;
-    assert_eq!(member.stands().await, (PlanTier::Free, 0), "a debit that is under way has paid for nothing");
+    assert_eq!(
+        member.tier_and_credits().await,
+        (PlanTier::Free, 0),
+        "a debit that is under way has paid for nothing"
+    );
     let paid = member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
-    assert_eq!((paid, member.stands().await), (vec![DuesOutcome::Applied], (PlanTier::Journeyman, 5)));
+    assert_eq!(
+        (paid, member.tier_and_credits().await),
+        (vec![DuesOutcome::Applied], (PlanTier::Journeyman, 5))
+    );
     let store = at(&member.engine, NOW).store;
     let answer = access(&store, &user()).await.unwrap();
     assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"));
@@ -94,14 +105,17 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
     assert_eq!(rows(&member.engine).await["PROFILE#u-1"]["provider"], "cognito");
 
     let returned = member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
-    assert_eq!((returned, member.stands().await), (vec![DuesOutcome::Applied], (PlanTier::Free, 0)));
+    assert_eq!(
+        (returned, member.tier_and_credits().await),
+        (vec![DuesOutcome::Applied], (PlanTier::Free, 0))
+    );
     let ledger = store.ledger(&user()).await.unwrap();
-    let told: Vec<(i64, Option<&str>, Option<&str>)> = ledger
+    let lineage: Vec<(i64, Option<&str>, Option<&str>)> = ledger
         .iter()
         .map(|m| (m.amount, m.payment.as_deref(), m.takes_back.as_ref().map(|id| id.as_str())))
         .collect();
     assert_eq!(
-        told,
+        lineage,
         [(5, Some("c-1"), None), (-5, Some("c-1"), Some(ledger[0].id.as_str()))],
         "with lineage"
     );
@@ -112,7 +126,7 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
         payment("p-5", "COMPLETED", &record, "c-2", "2026-02-12T00:00:00Z"),
     ];
     assert_eq!(member.after(&again).await, [DuesOutcome::Applied]);
-    assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 5));
 }
 
 #[tokio::test]
@@ -125,11 +139,11 @@ async fn refunds_and_chargebacks_take_back_and_ordinary_returns_take_nothing() {
             [DuesOutcome::Applied],
             "{kind}"
         );
-        assert_eq!(member.stands().await, (PlanTier::Free, 0), "{kind}");
+        assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 0), "{kind}");
     }
     let (mut member, record) = Member::new().await;
     assert_eq!(member.after(&[payment("p-2", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z")]).await, []);
-    assert_eq!(member.stands().await, (PlanTier::Free, 0), "it had brought nothing");
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 0), "it had brought nothing");
 }
 
 /// February fails while January is paid for: the tier stays, as with a subscription that is past due. Then
@@ -145,11 +159,11 @@ async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
         payment("p-4", "RETURNED", &next, "c-2", "2026-03-04T00:00:00Z"),
     ];
     assert_eq!(member.after(&failed).await, []);
-    assert_eq!(member.stands().await, (PlanTier::Journeyman, 5));
-    let told =
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 5));
+    let outcomes =
         member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
-    assert!(told.contains(&DuesOutcome::Applied), "{told:?}");
-    assert_eq!(member.stands().await, (PlanTier::Free, 5), "what was paid for stays spendable");
+    assert!(outcomes.contains(&DuesOutcome::Applied), "{outcomes:?}");
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 5), "what was paid for stays spendable");
 }
 
 #[tokio::test]
@@ -165,7 +179,7 @@ async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
             json!({"pause_duration_months": 2}),
         )])
         .await;
-    assert_eq!(member.stands().await.0, PlanTier::Free);
+    assert_eq!(member.tier_and_credits().await.0, PlanTier::Free);
     let answer = access(&at(&member.engine, NOW).store, &user()).await.unwrap();
     assert_eq!(
         (answer.tier, answer.source.as_str()),
@@ -173,7 +187,7 @@ async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
         "what is paid for can be used until it ends"
     );
     member.after(&[membership("m-3", "UNPAUSE", "u-1", "2026-02-06T00:00:00Z", json!({}))]).await;
-    assert_eq!(member.stands().await.0, PlanTier::Journeyman);
+    assert_eq!(member.tier_and_credits().await.0, PlanTier::Journeyman);
 }
 
 /// Both payment methods at once: the higher tier shows, the credits add up, and the end of one leaves the
@@ -189,14 +203,14 @@ async fn the_two_ways_of_paying_meet_in_one_profile() {
     ];
     deliver(&context, &sage, 1).await;
     member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
-    assert_eq!(member.stands().await, (PlanTier::Sage, 20));
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Sage, 20));
     deliver(
         &context,
         &[subscription("e-3", "deleted", "2026-02-04T00:00:00Z", "u-1", "SAGE", "canceled", month)],
         1,
     )
     .await;
-    assert_eq!(member.stands().await, (PlanTier::Journeyman, 20), "the dues are still paid");
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 20), "the dues are still paid");
     deliver(
         &context,
         &[checkout("e-4", "2026-02-05T00:00:00Z", "u-1", "GUILD_BUILDER", 99900, "pi_1", "paid")],
@@ -204,13 +218,13 @@ async fn the_two_ways_of_paying_meet_in_one_profile() {
     )
     .await;
     member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
-    assert_eq!(member.stands().await, (PlanTier::Guildmaster, 15 + 15));
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Guildmaster, 15 + 15));
     let balance = at(&member.engine, NOW).store.credits(&user()).await.unwrap();
     assert_eq!((balance.expires_at, balance.next_grant_at.is_some()), (None, true), "a pass is for life");
 }
 
 #[tokio::test]
-async fn a_tier_that_is_not_in_the_map_is_told_and_nothing_is_booked() {
+async fn a_tier_that_is_not_in_the_map_is_reported_and_nothing_is_booked() {
     let (engine, _folder) = embedded();
     let context = at(&engine, NOW);
     let mut terms = monthly("2026-01-31");
@@ -225,9 +239,9 @@ async fn a_tier_that_is_not_in_the_map_is_told_and_nothing_is_booked() {
     let (changes, _) = changes(&engine, 0);
     let (old, new) =
         changes.iter().rev().find(|(_, new)| new.subscription_id == record.subscription_id).unwrap();
-    let told = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
+    let outcome = apply_dues(&context.store, &TierMap::default(), old.as_ref(), new).await.unwrap();
     let why = "receipt_tier_name: \"Platinum:v2\" stands for no tier: add it to the map of tiers";
-    assert_eq!(told, DuesOutcome::UnknownTier(why.to_owned()));
+    assert_eq!(outcome, DuesOutcome::UnknownTier(why.to_owned()));
     assert_eq!(rows(&engine).await.len(), 0);
     let map = TierMap::parse("Platinum=SAGE, Platinum:v2=GUILDMASTER").unwrap();
     assert_eq!(apply_dues(&context.store, &map, old.as_ref(), new).await.unwrap(), DuesOutcome::Applied);
@@ -261,6 +275,6 @@ async fn stripe_and_dues_at_once_lose_nothing() {
     };
     ach.await.unwrap();
     stripe.await.unwrap();
-    assert_eq!(member.stands().await, (PlanTier::Journeyman, 105));
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 105));
     assert_eq!(context.store.entitlement_book(&UserId::from("u-1")).await.unwrap().facts.len(), 10);
 }

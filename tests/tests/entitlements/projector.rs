@@ -44,7 +44,7 @@ impl<D: Directory> Watched<D> {
         std::mem::take(&mut *self.calls.lock().unwrap())
     }
 
-    fn note(&self, call: &str, user: &UserId, group: &str) -> Result<(), DirectoryError> {
+    fn record_call(&self, call: &str, user: &UserId, group: &str) -> Result<(), DirectoryError> {
         self.calls.lock().unwrap().push(format!("{call} {group}").trim_end().to_owned());
         (self.hook)(call, user).map_or(Ok(()), Err)
     }
@@ -52,17 +52,17 @@ impl<D: Directory> Watched<D> {
 
 impl<D: Directory> Directory for Watched<D> {
     async fn groups_of(&self, user: &UserId, start: Option<&str>) -> Result<GroupPage, DirectoryError> {
-        self.note("list", user, "")?;
+        self.record_call("list", user, "")?;
         self.inner.groups_of(user, start).await
     }
 
     async fn add(&self, user: &UserId, group: &str) -> Result<(), DirectoryError> {
-        self.note("add", user, group)?;
+        self.record_call("add", user, group)?;
         self.inner.add(user, group).await
     }
 
     async fn remove(&self, user: &UserId, group: &str) -> Result<(), DirectoryError> {
-        self.note("remove", user, group)?;
+        self.record_call("remove", user, group)?;
         self.inner.remove(user, group).await
     }
 }
@@ -86,7 +86,7 @@ fn over<E: Engine, D: Directory>(engine: &E, directory: D) -> Projector<E, D> {
 }
 
 /// A hook that refuses nothing.
-fn nobody(_: &str, _: &UserId) -> Option<DirectoryError> {
+fn accepts_all(_: &str, _: &UserId) -> Option<DirectoryError> {
     None
 }
 
@@ -129,7 +129,7 @@ fn change(old: Option<Item>, new: Option<Item>, sequence: &str) -> Change {
 }
 
 /// Delivers one change, and returns its outcome.
-async fn told<E: Engine, D: Directory>(projector: &Projector<E, D>, change: &Change) -> Outcome {
+async fn project_one<E: Engine, D: Directory>(projector: &Projector<E, D>, change: &Change) -> Outcome {
     let [outcome] =
         <[Outcome; 1]>::try_from(projector.project(std::slice::from_ref(change)).await.outcomes).unwrap();
     outcome

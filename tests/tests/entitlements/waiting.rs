@@ -37,7 +37,7 @@ async fn who_comes_too_early_is_parked_and_goes_through_by_itself<E: Engine>(eng
     assert_eq!(
         deliver(&context, std::slice::from_ref(&early), 1).await,
         [Outcome::Parked],
-        "told again, it waits on"
+        "redelivered, it waits on"
     );
     let parked = context.store.parked().await.unwrap();
     assert_eq!(
@@ -50,7 +50,7 @@ async fn who_comes_too_early_is_parked_and_goes_through_by_itself<E: Engine>(eng
     );
     let bought = checkout("e-2", NOW, USER, "CREDITS", 1000, "pi_1", "paid");
     assert_eq!(deliver(&context, &[bought], 1).await, [Outcome::Applied]);
-    assert_eq!(credits(&context.store).await, 10, "half of it went back before anybody knew whose it was");
+    assert_eq!(credits(&context.store).await, 10, "half of it went back before its owner was known");
     assert_eq!((all(&engine, &PARKED).await.len(), waits(&engine).await), (0, 0), "nothing waits any more");
     assert_eq!(deliver(&context, &[early], 1).await, [Outcome::Duplicate]);
 }
@@ -85,13 +85,13 @@ async fn both_at_once_never_miss_each_other<E: Engine>(engine: E) {
         let payment = format!("pi_{n}");
         let lost = dispute(&format!("d-{n}"), "closed", NOW, &payment, "lost");
         let pass = checkout(&format!("c-{n}"), NOW, USER, "GUILD_BUILDER", 99900, &payment, "paid");
-        let tell = |(_, record): dues_tests::fixtures::company::Sent| {
+        let spawn_delivery = |(_, record): dues_tests::fixtures::company::Sent| {
             let context = at(&engine, NOW);
             tokio::spawn(async move {
                 process_stream(&context, "stripe", &[incoming(&record, 0)]).await.unwrap().outcomes.remove(0)
             })
         };
-        let outcomes = futures::future::join_all([tell(lost), tell(pass)]).await;
+        let outcomes = futures::future::join_all([spawn_delivery(lost), spawn_delivery(pass)]).await;
         assert!(
             outcomes
                 .iter()

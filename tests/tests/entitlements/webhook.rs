@@ -33,20 +33,20 @@ const NOW: i64 = 1_772_452_800;
 const OURS: &str = "customer.subscription.updated";
 
 /// A webhook endpoint, and its store.
-struct Door {
+struct Endpoint {
     engine: Embedded,
     webhook: Webhook<StreamInbox>,
     _folder: TempDir,
 }
 
-fn door(secrets: &str) -> Door {
+fn endpoint(secrets: &str) -> Endpoint {
     let (engine, _folder) = embedded();
     let clock = TestClock::frozen(Time::from_timestamp(NOW, 0).unwrap()).shared();
     let webhook = Webhook::new(StreamInbox(engine.clone()), Secrets::read(secrets), clock);
-    Door { engine, webhook, _folder }
+    Endpoint { engine, webhook, _folder }
 }
 
-impl Door {
+impl Endpoint {
     async fn post(&self, header: Option<&str>, body: &[u8]) -> Response {
         self.webhook.receive(Request { method: "POST", signature: header, body }).await
     }
@@ -92,7 +92,7 @@ fn signed_by_stripe(bodies: &[Vec<u8>]) -> Vec<String> {
 
 #[tokio::test]
 async fn what_stripes_library_signs_lies_in_the_inbox_byte_by_byte() {
-    let (door, fixtures) = (door(SECRET), fixtures());
+    let (endpoint, fixtures) = (endpoint(SECRET), fixtures());
     let names: BTreeSet<&str> = fixtures.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, types().collect(), "there is an event of every type");
     let bodies: Vec<Vec<u8>> = fixtures.into_iter().map(|(_, body)| body).collect();
@@ -100,16 +100,16 @@ async fn what_stripes_library_signs_lies_in_the_inbox_byte_by_byte() {
     assert_eq!(headers.len(), bodies.len());
     for (header, body) in headers.iter().zip(&bodies) {
         assert_eq!(*header, sign(SECRET, NOW, body), "the tests sign as Stripe does");
-        let response = door.post(Some(header), body).await;
+        let response = endpoint.post(Some(header), body).await;
         assert_eq!((response.status, &response.body), (200, &taken()));
-        assert_eq!(door.received().last().unwrap().1, *body, "when it is answered, it is there");
+        assert_eq!(endpoint.received().last().unwrap().1, *body, "when it is answered, it is there");
     }
-    assert_eq!(door.received().into_iter().map(|(_, body)| body).collect::<Vec<_>>(), bodies);
+    assert_eq!(endpoint.received().into_iter().map(|(_, body)| body).collect::<Vec<_>>(), bodies);
 }
 
 #[tokio::test]
 async fn the_key_is_the_user_or_the_customer_or_the_event() {
-    let door = door(SECRET);
+    let endpoint = endpoint(SECRET);
     let of = |object: Value| {
         json!({"id": "evt_1", "type": OURS, "data": {"object": object}}).to_string().into_bytes()
     };
@@ -120,14 +120,14 @@ async fn the_key_is_the_user_or_the_customer_or_the_event() {
         (of(json!({})), "evt_1"),
         (b"not JSON".to_vec(), "nameless"),
     ] {
-        assert_eq!(door.signed(&body).await.status, 200);
-        assert_eq!(door.received().pop().unwrap(), (key.to_owned(), body));
+        assert_eq!(endpoint.signed(&body).await.status, 200);
+        assert_eq!(endpoint.received().pop().unwrap(), (key.to_owned(), body));
     }
 }
 
 #[tokio::test]
 async fn what_is_not_believed_gets_400_and_writes_nothing() {
-    let door = door(SECRET);
+    let endpoint = endpoint(SECRET);
     let body = event("evt_1", OURS, "u-1");
     let good = sign(SECRET, NOW, &body);
     let right = signature(SECRET, NOW, &body);
@@ -156,31 +156,31 @@ async fn what_is_not_believed_gets_400_and_writes_nothing() {
         ("beyond all calendars", at(i64::MAX), "signature_too_new"),
     ];
     for (case, header, code) in cases {
-        let response = door.post(header.as_deref(), &body).await;
+        let response = endpoint.post(header.as_deref(), &body).await;
         assert_eq!(refusal(&response), (400, code), "{case}");
-        assert_eq!(door.received(), [], "{case}");
+        assert_eq!(endpoint.received(), [], "{case}");
     }
     for changed in [&body[..body.len() - 1], &[&body[..], b"\n"].concat(), &event("evt_2", OURS, "u-1"), b""]
     {
-        assert_eq!(refusal(&door.post(Some(&good), changed).await), (400, "signature_mismatch"));
+        assert_eq!(refusal(&endpoint.post(Some(&good), changed).await), (400, "signature_mismatch"));
     }
-    assert_eq!(door.received(), []);
+    assert_eq!(endpoint.received(), []);
     assert_eq!(
-        door.post(Some(&good), &body).await.status,
+        endpoint.post(Some(&good), &body).await.status,
         200,
         "the header that all of these were made from is good"
     );
-    assert_eq!(door.received().len(), 1);
+    assert_eq!(endpoint.received().len(), 1);
 }
 
 #[tokio::test]
 async fn a_signature_is_good_for_five_minutes_or_as_long_as_is_configured() {
     let body = event("evt_1", OURS, "u-1");
-    let usual = door(SECRET);
+    let usual = endpoint(SECRET);
     for at in [NOW - 300, NOW, NOW + 300] {
         assert_eq!(usual.post(Some(&sign(SECRET, at, &body)), &body).await.status, 200, "{at}");
     }
-    let strict = Door { webhook: usual.webhook.clone().with_tolerance(TimeDelta::seconds(10)), ..usual };
+    let strict = Endpoint { webhook: usual.webhook.clone().with_tolerance(TimeDelta::seconds(10)), ..usual };
     assert_eq!(
         refusal(&strict.post(Some(&sign(SECRET, NOW - 11, &body)), &body).await),
         (400, "signature_too_old")
@@ -191,7 +191,7 @@ async fn a_signature_is_good_for_five_minutes_or_as_long_as_is_configured() {
 #[tokio::test]
 async fn while_a_secret_is_replaced_both_are_good() {
     let body = event("evt_1", OURS, "u-1");
-    let (ours_rolls, stripe_rolls) = (door(&format!("{OTHER}\n{SECRET}\n")), door(SECRET));
+    let (ours_rolls, stripe_rolls) = (endpoint(&format!("{OTHER}\n{SECRET}\n")), endpoint(SECRET));
     for secret in [SECRET, OTHER] {
         assert_eq!(ours_rolls.post(Some(&sign(secret, NOW, &body)), &body).await.status, 200);
     }
@@ -207,16 +207,16 @@ async fn while_a_secret_is_replaced_both_are_good() {
 async fn without_a_secret_nothing_is_believed() {
     let body = event("evt_1", OURS, "u-1");
     for secrets in ["", " \n , "] {
-        let (door, heard) = (door(secrets), LogCapture::start());
+        let (endpoint, log) = (endpoint(secrets), LogCapture::start());
         for signed_with in ["", " ", SECRET] {
             assert_eq!(
-                refusal(&door.post(Some(&sign(signed_with, NOW, &body)), &body).await),
+                refusal(&endpoint.post(Some(&sign(signed_with, NOW, &body)), &body).await),
                 (404, "no_secret")
             );
         }
-        assert_eq!(refusal(&door.post(None, &body).await), (404, "no_secret"));
-        assert_eq!(door.received(), []);
-        let lines = heard.lines();
+        assert_eq!(refusal(&endpoint.post(None, &body).await), (404, "no_secret"));
+        assert_eq!(endpoint.received(), []);
+        let lines = log.lines();
         assert_eq!(lines.len(), 4);
         assert!(
             lines
@@ -229,25 +229,25 @@ async fn without_a_secret_nothing_is_believed() {
 
 #[tokio::test]
 async fn a_body_may_have_256_kilobytes_and_no_more() {
-    let door = door(SECRET);
+    let endpoint = endpoint(SECRET);
     let mut body = event("evt_1", OURS, "u-1");
     body.resize(MAX_BODY_BYTES, b' ');
     assert_eq!(MAX_BODY_BYTES, 256 * 1024);
-    assert_eq!(door.signed(&body).await.status, 200);
-    assert_eq!(door.received(), [("u-1".to_owned(), body.clone())]);
+    assert_eq!(endpoint.signed(&body).await.status, 200);
+    assert_eq!(endpoint.received(), [("u-1".to_owned(), body.clone())]);
     body.push(b' ');
-    assert_eq!(refusal(&door.signed(&body).await), (413, "too_large"));
+    assert_eq!(refusal(&endpoint.signed(&body).await), (413, "too_large"));
     assert_eq!(
-        refusal(&door.post(None, &body).await),
+        refusal(&endpoint.post(None, &body).await),
         (413, "too_large"),
-        "long before anybody looks at the signature"
+        "before the signature is checked"
     );
-    assert_eq!(door.received().len(), 1);
+    assert_eq!(endpoint.received().len(), 1);
 }
 
 #[tokio::test]
 async fn types_that_are_not_ours_are_answered_counted_and_not_written() {
-    let (door, heard) = (door(SECRET), LogCapture::start());
+    let (endpoint, log) = (endpoint(SECRET), LogCapture::start());
     for kind in [
         "customer.created",
         "invoice.created",
@@ -255,20 +255,20 @@ async fn types_that_are_not_ours_are_answered_counted_and_not_written() {
         "customer.subscription.trial_will_end",
         "made.up",
     ] {
-        let response = door.signed(&event("evt_9", kind, "u-1")).await;
+        let response = endpoint.signed(&event("evt_9", kind, "u-1")).await;
         assert_eq!((response.status, response.body), (200, passed_over()), "{kind}");
     }
     // Whatever the other fields contain.
-    let response = door.signed(br#"{"type":"balance.available","id":7,"data":[]}"#).await;
+    let response = endpoint.signed(br#"{"type":"balance.available","id":7,"data":[]}"#).await;
     assert_eq!((response.status, response.body), (200, passed_over()));
-    assert_eq!(door.received(), []);
-    let counted = heard.lines().iter().filter(|line| line.contains("skipped=1")).count();
+    assert_eq!(endpoint.received(), []);
+    let counted = log.lines().iter().filter(|line| line.contains("skipped=1")).count();
     assert_eq!(counted, 6);
 }
 
 #[tokio::test]
-async fn what_is_signed_and_cannot_be_read_is_kept_for_whoever_parks_it() {
-    let door = door(SECRET);
+async fn what_is_signed_and_cannot_be_read_is_stored_for_the_worker_to_park() {
+    let endpoint = endpoint(SECRET);
     let deep = [b"[".repeat(5000), b"]".repeat(5000)].concat();
     let missing = json!({"id": "evt_1", "type": OURS}).to_string().into_bytes();
     let unreadable = [
@@ -282,26 +282,27 @@ async fn what_is_signed_and_cannot_be_read_is_kept_for_whoever_parks_it() {
         missing,
     ];
     for body in &unreadable {
-        let response = door.signed(body).await;
+        let response = endpoint.signed(body).await;
         assert_eq!((response.status, response.body), (200, taken()), "{}", String::from_utf8_lossy(body));
     }
-    assert_eq!(door.received().into_iter().map(|(_, body)| body).collect::<Vec<_>>(), unreadable);
+    assert_eq!(endpoint.received().into_iter().map(|(_, body)| body).collect::<Vec<_>>(), unreadable);
 }
 
 #[tokio::test]
 async fn post_is_the_only_method() {
-    let door = door(SECRET);
+    let endpoint = endpoint(SECRET);
     let body = event("evt_1", OURS, "u-1");
     let header = sign(SECRET, NOW, &body);
     for method in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "post"] {
-        let response = door.webhook.receive(Request { method, signature: Some(&header), body: &body }).await;
+        let response =
+            endpoint.webhook.receive(Request { method, signature: Some(&header), body: &body }).await;
         assert_eq!(
             (refusal(&response), response.allow.as_deref()),
             ((405, "method_not_allowed"), Some("POST")),
             "{method}"
         );
     }
-    assert_eq!(door.received(), []);
+    assert_eq!(endpoint.received(), []);
 }
 
 #[tokio::test]
@@ -342,15 +343,18 @@ async fn an_event_that_cannot_be_stored_gets_503_and_is_taken_when_it_comes_agai
 
 #[tokio::test]
 async fn the_log_has_ids_and_neither_bodies_nor_signatures_nor_secrets() {
-    let (door, heard) = (door(SECRET), LogCapture::start());
-    let body = json!({"id": "evt_1", "type": OURS, "note": "4111111111111111", "data": {"object": {"metadata": {"user_id": "u-1"}}}});
+    let (endpoint, log) = (endpoint(SECRET), LogCapture::start());
+    let body = json!({
+        "id": "evt_1", "type": OURS, "note": "4111111111111111",
+        "data": {"object": {"metadata": {"user_id": "u-1"}}},
+    });
     let body = body.to_string().into_bytes();
     let good = sign(SECRET, NOW, &body);
-    door.post(Some(&good), &body).await;
-    door.post(Some(&sign(OTHER, NOW, &body)), &body).await;
-    door.post(None, &body).await;
-    door.signed(&event("evt_2", "plan.created", "u-1")).await;
-    let lines = heard.lines();
+    endpoint.post(Some(&good), &body).await;
+    endpoint.post(Some(&sign(OTHER, NOW, &body)), &body).await;
+    endpoint.post(None, &body).await;
+    endpoint.signed(&event("evt_2", "plan.created", "u-1")).await;
+    let lines = log.lines();
     assert_eq!(lines.len(), 4, "{lines:#?}");
     assert!(lines[0].contains("event=\"evt_1\"") && lines[0].contains("user=\"u-1\""), "{}", lines[0]);
     assert!(
@@ -364,17 +368,23 @@ async fn the_log_has_ids_and_neither_bodies_nor_signatures_nor_secrets() {
 }
 
 /// A request as API Gateway passes it to a function.
-async fn through_api_gateway(door: &Door, header: (&str, &str), body: &str, base64: bool) -> HttpApiResponse {
-    let request = json!({"version": "2.0", "routeKey": "POST /webhooks/stripe", "rawPath": "/webhooks/stripe", "rawQueryString": "",
-        "headers": {"content-type": "application/json", header.0: header.1}, "body": body, "isBase64Encoded": base64,
+async fn through_api_gateway(
+    endpoint: &Endpoint,
+    header: (&str, &str),
+    body: &str,
+    base64: bool,
+) -> HttpApiResponse {
+    let request = json!({"version": "2.0", "routeKey": "POST /webhooks/stripe", "rawPath": "/webhooks/stripe",
+        "rawQueryString": "", "headers": {"content-type": "application/json", header.0: header.1},
+        "body": body, "isBase64Encoded": base64,
         "requestContext": {"stage": "$default", "http": {"method": "POST", "path": "/webhooks/stripe"}}});
     let request: HttpApiRequest = serde_json::from_value(request).unwrap();
-    http_api(&door.webhook, request).await
+    http_api(&endpoint.webhook, request).await
 }
 
 #[tokio::test]
 async fn api_gateway_brings_bodies_as_text_or_base64() {
-    let door = door(SECRET);
+    let endpoint = endpoint(SECRET);
     let body = "{\"id\":\"evt_1\", \"note\":\"\u{fc}\\u00fc\", \"type\":\"invoice.paid\"}\r\n";
     // Encoded independently: `base64` of those bytes.
     let base64 = "eyJpZCI6ImV2dF8xIiwgIm5vdGUiOiLDvFx1MDBmYyIsICJ0eXBlIjoiaW52b2ljZS5wYWlkIn0NCg==";
@@ -384,38 +394,38 @@ async fn api_gateway_brings_bodies_as_text_or_base64() {
         ("stripe-signature", base64, true),
         ("Stripe-Signature", base64, true),
     ] {
-        let response = through_api_gateway(&door, (name, &header), sent, encoded).await;
+        let response = through_api_gateway(&endpoint, (name, &header), sent, encoded).await;
         assert_eq!((response.status_code, response.body), (200, taken().to_string()), "{name} {encoded}");
         assert_eq!(response.headers["content-type"], "application/json");
     }
     let stored = ("evt_1".to_owned(), body.as_bytes().to_vec());
-    assert_eq!(door.received(), [stored.clone(), stored.clone(), stored]);
+    assert_eq!(endpoint.received(), [stored.clone(), stored.clone(), stored]);
 
-    let refused = through_api_gateway(&door, ("x-signature", &header), body, false).await;
+    let refused = through_api_gateway(&endpoint, ("x-signature", &header), body, false).await;
     assert!(refused.status_code == 400 && refused.body.contains("signature_missing"), "{refused:?}");
-    let refused = through_api_gateway(&door, ("stripe-signature", &header), base64, false).await;
+    let refused = through_api_gateway(&endpoint, ("stripe-signature", &header), base64, false).await;
     assert!(refused.status_code == 400 && refused.body.contains("signature_mismatch"), "{refused:?}");
-    let refused = through_api_gateway(&door, ("stripe-signature", &header), "not base64!", true).await;
+    let refused = through_api_gateway(&endpoint, ("stripe-signature", &header), "not base64!", true).await;
     assert!(refused.status_code == 400 && refused.body.contains("invalid_body"), "{refused:?}");
     let refused =
-        through_api_gateway(&door, ("stripe-signature", &header), &"x".repeat(MAX_BODY_BYTES + 1), false)
+        through_api_gateway(&endpoint, ("stripe-signature", &header), &"x".repeat(MAX_BODY_BYTES + 1), false)
             .await;
     assert_eq!(refused.status_code, 413);
-    assert_eq!(door.received().len(), 3);
+    assert_eq!(endpoint.received().len(), 3);
 }
 
 #[tokio::test]
-async fn api_gateway_is_told_the_method_and_when_to_come_again() {
+async fn api_gateway_gets_the_allowed_method_and_when_to_retry() {
     let get = json!({"rawPath": "/webhooks/stripe", "requestContext": {"http": {"method": "GET"}}});
-    let response = http_api(&door(SECRET).webhook, serde_json::from_value(get).unwrap()).await;
+    let response = http_api(&endpoint(SECRET).webhook, serde_json::from_value(get).unwrap()).await;
     assert_eq!((response.status_code, response.headers["allow"].as_str()), (405, "POST"));
 
     let clock = TestClock::skipping();
     let client = Meddler::new(|_| Mischief::Refuse(503, "ServiceUnavailable")).kinesis(&new_account());
     let webhook =
         Webhook::new(Kinesis::new(&client, "stripe", clock.shared()), Secrets::read(SECRET), clock.shared());
-    let post = json!({"rawPath": "/webhooks/stripe", "requestContext": {"http": {"method": "POST"}}, "body": "{}",
-        "headers": {"stripe-signature": sign(SECRET, NOW, b"{}")}});
+    let post = json!({"rawPath": "/webhooks/stripe", "requestContext": {"http": {"method": "POST"}},
+        "body": "{}", "headers": {"stripe-signature": sign(SECRET, NOW, b"{}")}});
     let response = http_api(&webhook, serde_json::from_value(post).unwrap()).await;
     assert_eq!((response.status_code, response.headers["retry-after"].as_str()), (503, "5"));
 }
@@ -454,7 +464,7 @@ async fn partner_events_lie_in_the_inbox_as_json() {
 }
 
 #[tokio::test]
-async fn an_event_of_somebody_else_is_refused_by_name() {
+async fn an_event_of_another_source_is_refused_by_name() {
     let (engine, _folder) = embedded();
     let ours = json!({"id": "evt_1", "type": OURS});
     for source in

@@ -214,10 +214,10 @@ const PLANTS: [Plant; 21] = [
         "a record that was lost",
         |rows| remove(rows, &BILLING_ACTIVITY, has("billing_status", "COMPLETED")),
         FindingKind::Missing,
-        "history tells of record",
+        "history has record",
     ),
     (
-        "a record that nobody told of",
+        "a record without history",
         |rows| {
             let mut row = find(rows, &BILLING_ACTIVITY, has("billing_status", "SCHEDULED")).clone();
             row.set_text("user_id", "u-9");
@@ -225,7 +225,7 @@ const PLANTS: [Plant; 21] = [
             rows.push((&BILLING_ACTIVITY, row));
         },
         FindingKind::Unexplained,
-        "no history tells of record 00000000-0000-4000-8000-000000000009",
+        "record 00000000-0000-4000-8000-000000000009 has no history",
     ),
     (
         "a record that stands twice",
@@ -318,7 +318,7 @@ const PLANTS: [Plant; 21] = [
         "10 credits stand of it, its payment has brought 0",
     ),
     (
-        "a tier that nobody paid for",
+        "a tier that was not paid for",
         |rows| find(rows, &GG_CORE, has("SK", "PROFILE#u-2")).set_text("tier", "SAGE"),
         FindingKind::Tier,
         "it shows SAGE and should show free",
@@ -366,14 +366,14 @@ const PLANTS: [Plant; 21] = [
         "is missing",
     ),
     (
-        "a row of a read model that nobody told of",
+        "a row of a read model without history",
         |rows| {
             let mut row = find(rows, &SERENYA, has("PK", "USER#u-3")).clone();
             row.set_text("PK", "USER#u-9");
             rows.push((&SERENYA, row));
         },
         FindingKind::Unexplained,
-        "no history tells of it",
+        "has no history",
     ),
     (
         "a fact of a read model that cannot be read",
@@ -385,11 +385,11 @@ const PLANTS: [Plant; 21] = [
 
 async fn every_kind_of_corruption_is_found<E: Engine>(engine: E) {
     let clean = rows().await;
-    for (what, plant, kind, words) in PLANTS {
+    for (what, plant, kind, detail) in PLANTS {
         let mut rows = clean.clone();
         plant(&mut rows);
         let found = findings(&engine, &rows).await;
-        let said = found.iter().any(|finding| finding.kind == kind && finding.detail.contains(words));
+        let said = found.iter().any(|finding| finding.kind == kind && finding.detail.contains(detail));
         assert!(said, "{what}: {found:#?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Wrong decisions, planted by a forger who knows the format: the record, its history and its chain agree
 //! with each other. Only taking the decisions again finds them. And rows that were changed, removed or added
-//! by somebody who does not know of the chain.
+//! by a writer that does not know of the chain.
 
 use dues_events::billing::chain::Chain;
 use dues_events::{Item, Record, Value};
@@ -201,7 +201,7 @@ const PLANTS: [Plant; 12] = [
         r#"billing_status is "COMPLETED" and should be "SCHEDULED""#,
     ),
     (
-        "an unauthorised return that bars nobody",
+        "an unauthorised return that sets no bar",
         "back-barred",
         |row| {
             row.remove("collection_bar");
@@ -245,7 +245,7 @@ const PLANTS: [Plant; 12] = [
         r#"next_subscription_id is "00000000-0000-4000-8000-000000000009" and should be "#,
     ),
     (
-        "a settlement whose money is somebody else's",
+        "a settlement with the money of another transaction",
         "paid-paid",
         |row| {
             row.set_text("transaction_id", "c-other");
@@ -355,7 +355,7 @@ async fn the_newest_row_changed_by_hand_breaks_the_chain() {
 }
 
 #[tokio::test]
-async fn a_row_whose_event_was_taken_away_breaks_the_chain() {
+async fn a_row_without_its_event_breaks_the_chain() {
     let engine = members().await;
     let mut row = sent_row(&engine).await;
     row.remove("data_event");
@@ -380,7 +380,7 @@ async fn a_row_added_by_hand_is_named() {
     let engine = members().await;
     let rows = all(&engine, &HISTORY).await.into_iter();
     let mut row = rows.into_iter().find(|row| row.text("event_id") == Some("paid-paid")).unwrap();
-    // A settlement that nobody sent, after the record's last version.
+    // A settlement that was not reported, after the record's last version.
     row.set_text("event_id", "made-up");
     row.set("stamp", Value::B(vec![7; 16]));
     row.set("previous_version", Value::number(3));
@@ -444,8 +444,8 @@ async fn a_row_that_was_overtaken_is_not_made_true_by_a_replay() {
     let shop = store(engine.clone());
     let rebuilt = compare(ReplayTarget::Billing, &shop, |_| {}).await.unwrap();
     assert_eq!((rebuilt.differences, rebuilt.unreadable), (Vec::new(), Vec::new()));
-    let told = shop.committed_history_of_user(&"paid".into()).await.unwrap();
-    assert!(told.iter().all(|row| row.source != "dues waive"), "{told:?}");
+    let committed = shop.committed_history_of_user(&"paid".into()).await.unwrap();
+    assert!(committed.iter().all(|row| row.source != "dues waive"), "{committed:?}");
     let swept = shop.sweep(|_| {}).await.unwrap();
     assert_eq!((swept.removed, swept.faulty), (1, 0));
     assert_eq!(all(&engine, &BILLING_ACTIVITY).await, live);

@@ -89,7 +89,7 @@ impl Record {
     }
 
     /// The same record in that state, as a row of another writer would show it: with as many attempts as the
-    /// state tells of.
+    /// state shows.
     #[must_use]
     pub fn in_state(mut self, state: State) -> Self {
         (self.standing, self.attempts) = of_state(&state, &self);

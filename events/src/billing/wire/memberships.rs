@@ -158,9 +158,11 @@ pub fn encode(event: &MembershipEvent) -> String {
 
 fn terms_json(new: &NewMembership) -> Value {
     json!({
-        "tier": new.plan.tier.tier(), "version": new.plan.tier.version(), "amount": new.plan.amount.to_string(),
+        "tier": new.plan.tier.tier(), "version": new.plan.tier.version(),
+        "amount": new.plan.amount.to_string(),
         "term": new.term.as_str(), "billing_date": GoTime::trimmed(new.billing_date).text(),
-        "billing_week": new.billing_week.map(BillingWeek::get), "provider": new.provider.map(Provider::as_str),
+        "billing_week": new.billing_week.map(BillingWeek::get),
+        "provider": new.provider.map(Provider::as_str),
     })
 }
 

@@ -114,7 +114,8 @@ fn a_movement_comes_back_from_its_row() {
     }
     let row = Movement::consume("key-1", Feature::Video, at).to_item(&"u".into()).to_json();
     let expected = serde_json::json!({
-        "PK": "USER#u", "SK": "LEDGER#consume:key-1", "type": "CreditMovement", "movementId": "consume:key-1", "kind": "CONSUME", "amount": -3,
+        "PK": "USER#u", "SK": "LEDGER#consume:key-1", "type": "CreditMovement", "movementId": "consume:key-1",
+        "kind": "CONSUME", "amount": -3,
         "occurredAt": "2025-02-01T00:00:00.5Z", "source": "key-1", "feature": "VIDEO"
     });
     assert_eq!(row, expected);
@@ -122,19 +123,19 @@ fn a_movement_comes_back_from_its_row() {
 
 #[test]
 fn features_have_names_and_costs() {
-    let told = Feature::ALL.map(|feature| (feature.as_str(), feature.title(), feature.cost()));
+    let features = Feature::ALL.map(|feature| (feature.as_str(), feature.title(), feature.cost()));
     let expected = [
         ("VIDEO", "Veo-3 Video Generation", 3),
         ("MENTOR_FEEDBACK", "AI Mentor Feedback", 1),
         ("MIRROR_REPORT", "Guild Mirror Report", 5),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(features, expected);
     assert_eq!(Feature::ALL.map(|feature| Feature::read(feature.as_str())), Feature::ALL.map(Some));
     assert_eq!(MovementKind::ALL.map(|kind| MovementKind::read(kind.as_str())), MovementKind::ALL.map(Some));
 }
 
 #[test]
-fn an_expiry_takes_what_is_there_and_leaves_debts() {
+fn an_expiry_takes_a_positive_balance_and_leaves_a_negative_one() {
     let now = t("2026-01-01T00:00:00Z");
     let balance = Balance {
         balance: 7,

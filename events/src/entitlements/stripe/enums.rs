@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-macro_rules! words {
+macro_rules! wire_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +55,7 @@ macro_rules! words {
     };
 }
 
-words! {
+wire_enum! {
     /// Status of a subscription, in life-cycle order: see [`super::Subscription::rank`].
     SubscriptionStatus {
         /// The first payment has not arrived yet.
@@ -77,7 +77,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// A one-time purchase.
     Purchase {
         /// A founder pass.
@@ -89,7 +89,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Purpose of a checkout session.
     CheckoutMode {
         /// One payment.
@@ -101,7 +101,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Status of a refund, in life-cycle order. A refund that succeeded can still fail, when the bank
     /// returns it.
     RefundStatus {

@@ -47,7 +47,7 @@ pub async fn redrive_groups<E: Engine, D: Directory>(
 ) -> Result<Outcome, StoreError> {
     let user = parked.user_id.as_deref().filter(|_| parked.stream == GROUPS_STREAM);
     let user = user.ok_or_else(|| {
-        StoreError::Invalid(format!("parked record {} names no user whose groups to make", parked.id))
+        StoreError::Invalid(format!("parked record {} names no user to sync groups for", parked.id))
     })?;
     let outcome = projector.groups(&user.into(), &parked.id).await?;
     match &outcome {

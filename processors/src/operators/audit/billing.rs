@@ -34,7 +34,7 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
     let mut stored = read(audit, history);
     in_order(&mut stored);
     if whole {
-        debts(audit, &records);
+        missing_successors(audit, &records);
     }
     let live: Vec<Record> = records.values().cloned().collect();
     let replays = replays(&stored, &live);
@@ -65,7 +65,7 @@ pub(super) fn check(audit: &mut Audit, user: &UserId, history: Vec<Item>, rows: 
             FindingKind::Unexplained,
             &BILLING_ACTIVITY,
             key(&record),
-            format!("no history tells of record {id}"),
+            format!("record {id} has no history"),
         );
     }
     happened
@@ -118,7 +118,7 @@ fn compare(
         if whole {
             let id = &folded.subscription_id;
             let detail =
-                format!("history tells of record {id}, {} since version {}", folded.status(), folded.version);
+                format!("history has record {id}, {} since version {}", folded.status(), folded.version);
             audit.find(FindingKind::Missing, &BILLING_ACTIVITY, key(folded), detail);
         }
         return;
@@ -142,7 +142,7 @@ fn compare(
     }
 }
 
-/// A row that builds on the record as it is: an interrupted commit, or a row that nobody decided.
+/// A row that builds on the record as it is: an interrupted commit, or a row that no event decided.
 fn find_ahead(audit: &mut Audit, user: &UserId, replay: &Replay<'_>, stored: &StoredRow) {
     let (row, version) = (&stored.row, replay.record.as_ref().map_or(0, |record| record.version));
     if row.previous_version == version
@@ -181,10 +181,10 @@ fn find_fault(audit: &mut Audit, user: &UserId, replay: &Replay<'_>, fault: &Row
 }
 
 /// Finds missing successors.
-fn debts(audit: &mut Audit, records: &BTreeMap<SubscriptionId, Record>) {
+fn missing_successors(audit: &mut Audit, records: &BTreeMap<SubscriptionId, Record>) {
     for record in records.values() {
-        for debt in followups(record) {
-            let Followup::CreateNext(next, _) = debt else { continue };
+        for followup in followups(record) {
+            let Followup::CreateNext(next, _) = followup else { continue };
             let there = records.contains_key(&next.subscription_id);
             // Another writer may have created a successor.
             let stands_in =

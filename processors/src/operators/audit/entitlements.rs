@@ -67,7 +67,7 @@ fn compare(
     tiers: &TierMap,
     there: &Rows,
 ) -> Result<(), ReadError> {
-    let entitlement = fold(&book.facts, book.head.seen.unwrap_or_default());
+    let entitlement = fold(&book.facts, book.head.counted_until.unwrap_or_default());
     let expected = rows(user, &entitlement);
     for (sort, item) in there
         .iter()
@@ -77,27 +77,27 @@ fn compare(
             Some(wanted) if wanted == item => {}
             Some(wanted) => audit.find(FindingKind::Differs, &GG_CORE, key(item), differences(item, wanted)),
             None => {
-                audit.find(FindingKind::Unexplained, &GG_CORE, key(item), "no event of Stripe's tells of it")
+                audit.find(FindingKind::Unexplained, &GG_CORE, key(item), "no Stripe event accounts for it")
             }
         }
     }
     for (sort, item) in expected.iter().filter(|(sort, _)| !there.contains_key(*sort)) {
-        audit.find(FindingKind::Missing, &GG_CORE, key(item), format!("Stripe's events tell of {sort}"));
+        audit.find(FindingKind::Missing, &GG_CORE, key(item), format!("Stripe's events imply {sort}"));
     }
     let mut grants: BTreeMap<String, i64> = entitlement
         .grants
         .iter()
         .map(|(name, grant)| (name.clone(), i64::try_from(grant.stands).unwrap_or(i64::MAX)))
         .collect();
-    let mut standing = EffectiveTier {
+    let mut effective = EffectiveTier {
         subscribed: entitlement.tier,
         passes: entitlement.pass_tier(),
         provider: entitlement.provider,
         next_grant: entitlement.next_grant,
         paid_periods: Vec::new(),
     };
-    dues(history, tiers, &mut standing, &mut grants);
-    profile(audit, user, book, &standing, there)?;
+    dues(history, tiers, &mut effective, &mut grants);
+    profile(audit, user, book, &effective, there)?;
     credits(audit, user, &grants, there)
 }
 
@@ -105,17 +105,17 @@ fn compare(
 fn dues(
     history: &[History],
     tiers: &TierMap,
-    standing: &mut EffectiveTier,
+    effective: &mut EffectiveTier,
     grants: &mut BTreeMap<String, i64>,
 ) {
-    for meaning in entitlement_changes(history, tiers, None) {
-        if let Some((settled, tier)) = &meaning.settled {
+    for change in entitlement_changes(history, tiers, None) {
+        if let Some((settled, tier)) = &change.settled {
             grants.insert(settled.grant.to_string(), tier.monthly_credits().into());
         }
-        if let Some(gone) = &meaning.gone {
+        if let Some(gone) = &change.gone {
             grants.insert(gone.grant.to_string(), 0);
         }
-        standing.record(meaning.paid_period);
+        effective.record(change.paid_period);
     }
 }
 
@@ -123,16 +123,16 @@ fn profile(
     audit: &mut Audit,
     user: &UserId,
     book: &Book,
-    standing: &EffectiveTier,
+    effective: &EffectiveTier,
     there: &Rows,
 ) -> Result<(), ReadError> {
     let sort = profile_sort(user);
     let key = format!("USER#{user}/{sort}");
     if book.head.version > 0 {
         match decode_effective_tier(&book.head) {
-            Ok(known) if known == *standing => {}
+            Ok(known) if known == *effective => {}
             Ok(known) => {
-                let detail = format!("it stands for {known:?} and should for {standing:?}");
+                let detail = format!("the effective tier is {known:?} and should be {effective:?}");
                 audit.find(FindingKind::Differs, &ENTITLEMENTS, format!("USER#{user}/HEAD"), detail);
             }
             Err(error) => audit.find(
@@ -152,17 +152,17 @@ fn profile(
         return Ok(());
     };
     let profile = Profile::from_item(item.clone())?;
-    let ProfileView { tier, provider, dues } = standing.view();
+    let ProfileView { tier, provider, dues } = effective.view();
     if profile.tier != tier || profile.dues != dues || (provider.is_some() && profile.provider != provider) {
-        let told = |tier: dues_events::PlanTier,
-                    dues: &Option<dues_events::entitlements::profile::PaidDues>| {
+        let shown = |tier: dues_events::PlanTier,
+                     dues: &Option<dues_events::entitlements::profile::PaidDues>| {
             let dues = dues.as_ref().map_or(String::new(), |dues| {
                 format!(" with dues of {} until {}", dues.tier, dues.until.text())
             });
             format!("{tier}{dues}")
         };
         let detail =
-            format!("it shows {} and should show {}", told(profile.tier, &profile.dues), told(tier, &dues));
+            format!("it shows {} and should show {}", shown(profile.tier, &profile.dues), shown(tier, &dues));
         audit.find(FindingKind::Tier, &GG_CORE, key.as_str(), detail);
     }
     match there.get(GROUPS_EFFECT_SORT).map(|item| GroupsEffect::from_item(item.clone())).transpose()? {

@@ -35,24 +35,24 @@ impl TierChange {
 
 /// The tier changes that a timeline entry caused. Of several entries at one time, the first that can change
 /// the tier gets them.
-pub(super) fn of_beat<'a>(
-    turns: &'a [TierChange],
+pub(super) fn of_entry<'a>(
+    changes: &'a [TierChange],
     story: &Timeline,
-    beat: &TimelineEntry,
+    entry: &TimelineEntry,
 ) -> impl Iterator<Item = &'a TierChange> {
-    let first = story.entries.iter().find(|other| other.at == beat.at && could_turn(other));
-    let (is_it, at) = (first == Some(beat), beat.at);
-    turns.iter().filter(move |turn| is_it && turn.at == at)
+    let first = story.entries.iter().find(|other| other.at == entry.at && can_change_tier(other));
+    let (is_it, at) = (first == Some(entry), entry.at);
+    changes.iter().filter(move |change| is_it && change.at == at)
 }
 
 /// Whether an entry can change the tier: a record that keeps its status cannot.
-fn could_turn(beat: &TimelineEntry) -> bool {
-    beat.moved.is_some() || beat.record.is_none()
+fn can_change_tier(entry: &TimelineEntry) -> bool {
+    entry.moved.is_some() || entry.record.is_none()
 }
 
 /// A user's effective tier at a time, from billing history (grouped by record, each in order) and Stripe
 /// events.
-pub(super) fn standing(
+pub(super) fn effective_tier(
     history: &[History],
     facts: &[StripeEvent],
     tiers: &TierMap,
@@ -60,41 +60,41 @@ pub(super) fn standing(
 ) -> EffectiveTier {
     let facts: Vec<_> = facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
-    let mut standing = EffectiveTier {
+    let mut effective = EffectiveTier {
         subscribed: entitlement.tier,
         passes: entitlement.pass_tier(),
         provider: entitlement.provider,
         next_grant: None,
         paid_periods: Vec::new(),
     };
-    for meaning in entitlement_changes(history, tiers, Some(at)) {
-        standing.record(meaning.paid_period);
+    for change in entitlement_changes(history, tiers, Some(at)) {
+        effective.record(change.paid_period);
     }
-    standing
+    effective
 }
 
 /// The tier changes of a timeline, in order.
-pub(super) fn turns(
+pub(super) fn tier_changes(
     story: &Timeline,
     history: &[History],
     facts: &[StripeEvent],
     tiers: &TierMap,
 ) -> Vec<TierChange> {
     let groups = GroupNames::default();
-    let mut turns = Vec::new();
+    let mut changes = Vec::new();
     let mut from = PlanTier::Free;
     let mut moments: Vec<Time> =
-        story.entries.iter().filter(|beat| could_turn(beat)).map(|beat| beat.at).collect();
+        story.entries.iter().filter(|entry| can_change_tier(entry)).map(|entry| entry.at).collect();
     moments.dedup();
     for at in moments {
-        let shown = standing(history, facts, tiers, at).view();
+        let shown = effective_tier(history, facts, tiers, at).view();
         if shown.tier != from {
             let group = (shown.provider == Some(Provider::Cognito))
                 .then(|| groups.of_tier(shown.tier.as_str()))
                 .flatten();
-            turns.push(TierChange { at, from, to: shown.tier, group: group.map(str::to_owned) });
+            changes.push(TierChange { at, from, to: shown.tier, group: group.map(str::to_owned) });
             from = shown.tier;
         }
     }
-    turns
+    changes
 }

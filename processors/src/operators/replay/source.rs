@@ -17,7 +17,7 @@ use crate::runtime::partition_scan::{partitions, read};
 use crate::usage;
 
 /// Partitions of history per batch.
-pub(super) const PILE: usize = 100;
+pub(super) const PARTITIONS_PER_BATCH: usize = 100;
 
 /// A history that rows are rebuilt from, partition by partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

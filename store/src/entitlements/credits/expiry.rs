@@ -46,13 +46,13 @@ impl<E: Engine> Store<E> {
     }
 
     /// Expires the row, if it is unchanged since it was read.
-    fn expire_op(&self, user: &UserId, seen: &Balance, expiry: i64) -> Op {
+    fn expire_op(&self, user: &UserId, read: &Balance, expiry: i64) -> Op {
         let unchanged = vec![
             Condition::Equals(EXPIRES_AT, Value::signed(expiry)),
-            Condition::Equals(BALANCE, Value::signed(seen.balance)),
+            Condition::Equals(BALANCE, Value::signed(read.balance)),
         ];
         let edits = vec![
-            Edit::Add(BALANCE, seen.balance.max(0).saturating_neg()),
+            Edit::Add(BALANCE, read.balance.max(0).saturating_neg()),
             Edit::Remove(EXPIRES_AT),
             Edit::Set(UPDATED_AT, text(self.clock.now())),
         ];

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 dues_tests::on_engines! {
     what_cannot_be_read_is_parked_and_the_others_go_on,
-    a_message_that_nobody_will_ever_take_is_parked_with_its_reason_and_can_be_told_later,
+    a_rejected_message_is_parked_with_its_reason_and_can_be_published_later,
     what_the_projector_has_mended_still_waits_for_the_feeder,
 }
 
@@ -67,7 +67,7 @@ async fn parked<E: Engine>(engine: &E) -> Vec<Parked> {
     store(engine.clone()).parked().await.unwrap()
 }
 
-fn nobody(_: &str) -> Option<PublishError> {
+fn accepts_all(_: &str) -> Option<PublishError> {
     None
 }
 
@@ -88,11 +88,11 @@ async fn the_answer_names_the_first_that_failed_and_nothing_overtakes_it() {
         [Outcome::Applied, failed("slowly"), failed("behind a record that failed: slowly"), Outcome::Applied]
     );
     assert_eq!(outbox.users(), ["calm", "calm"]);
-    let told: Vec<String> = bus.taken().into_iter().map(|seen| seen.user).collect();
+    let published: Vec<String> = bus.taken().into_iter().map(|seen| seen.user).collect();
     assert_eq!(
-        told.iter().filter(|user| *user == "busy").count(),
+        published.iter().filter(|user| *user == "busy").count(),
         1,
-        "of the later change nothing was told, also not on the bus"
+        "nothing of the later change was published, not on the bus either"
     );
 
     let records: Vec<Json> = changes.iter().map(record).collect();
@@ -102,7 +102,7 @@ async fn the_answer_names_the_first_that_failed_and_nothing_overtakes_it() {
 }
 
 #[tokio::test]
-async fn rows_that_others_are_not_told_of_are_skipped() {
+async fn rows_that_are_not_published_are_skipped() {
     let (outbox, bus) = (Leaky::sound(), Leaky::sound());
     let feeder = KinesisFeeder::new(
         store(dues_tests::engines::memory::Memory::default()),
@@ -175,9 +175,7 @@ async fn what_cannot_be_read_is_parked_and_the_others_go_on<E: Engine>(engine: E
     assert_eq!(parked(&engine).await.len(), 1);
 }
 
-async fn a_message_that_nobody_will_ever_take_is_parked_with_its_reason_and_can_be_told_later<E: Engine>(
-    engine: E,
-) {
+async fn a_rejected_message_is_parked_with_its_reason_and_can_be_published_later<E: Engine>(engine: E) {
     let (outbox, bus) = (
         Picky::new(|user| (user == "large").then(|| PublishError::Rejected("has too many bytes".into()))),
         Leaky::sound(),
@@ -197,7 +195,7 @@ async fn a_message_that_nobody_will_ever_take_is_parked_with_its_reason_and_can_
     assert_eq!(redrive_feed(&feeder, &all[0]).await.unwrap(), Outcome::Parked);
 
     let willing = KinesisFeeder {
-        outbox: Picky { hook: Arc::new(Mutex::new(nobody)), ..outbox.clone() },
+        outbox: Picky { hook: Arc::new(Mutex::new(accepts_all)), ..outbox.clone() },
         ..feeder.clone()
     };
     for waiting in &all {

@@ -24,7 +24,7 @@ async fn every_consumer_sees_every_change_of_a_user_in_order_at_least_once_and_r
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs(),
     };
-    println!("DUES_SEED={seed} tells this story again");
+    println!("DUES_SEED={seed} repeats this run");
     let mut dice = fastrand::Rng::with_seed(seed);
     let (engine, _folder) = embedded();
     live(&engine, &mut dice).await;
@@ -138,22 +138,22 @@ fn expected(log: &[Change]) -> (Sequences, Sequences) {
         let (old, new) = (change.old.as_ref(), change.new.as_ref().unwrap());
         let user = change.partition().trim_start_matches("USER#").to_owned();
         let text = |item: Option<&Item>, name: &str| item.and_then(|item| item.text(name)).map(str::to_owned);
-        let mut tell = |what: String| messages.entry(user.clone()).or_default().push(what);
+        let mut publish = |what: String| messages.entry(user.clone()).or_default().push(what);
         let version = new.get("version").and_then(Value::as_u64).unwrap_or_default();
         if change.table.id == TableId::BillingActivity {
             updates.entry(user.clone()).or_default().push(format!("version {version}"));
             let (before, after) = (text(old, "billing_status"), text(Some(new), "billing_status"));
             // A record may start at a later version here: an imported one.
             if before != after && (old.is_some() || version == 1) {
-                tell(format!("status {before:?} {after:?} version {version}"));
+                publish(format!("status {before:?} {after:?} version {version}"));
             }
         } else if new.text("SK").unwrap().starts_with("LEDGER#") {
-            tell(format!("credits {}", new.text("movementId").unwrap()));
+            publish(format!("credits {}", new.text("movementId").unwrap()));
         } else {
             let (before, after) =
                 (text(old, "tier").unwrap_or("free".into()), text(Some(new), "tier").unwrap());
             if before != after {
-                tell(format!("tier {before} {after}"));
+                publish(format!("tier {before} {after}"));
             }
         }
     }

@@ -33,16 +33,16 @@ async fn a_record_that_moves_to_another_due_date_is_neither_new_nor_gone() {
         [Outcome::Applied, Outcome::Applied, Outcome::Skipped],
         "marked, arrived, removed"
     );
-    let told: Vec<Json> =
+    let updates: Vec<Json> =
         outbox.taken().iter().map(|seen| serde_json::from_slice(&seen.data).unwrap()).collect();
-    let said: Vec<_> = told
+    let fields: Vec<_> = updates
         .iter()
         .map(|update| {
             (&update["version"], &update["subscription"]["billing_date"], &update["subscription"]["moved_to"])
         })
         .collect();
     let (old, new) = (json!("2026-01-31T00:00:00Z"), json!("2026-02-05T00:00:00Z"));
-    assert_eq!(said, [(&json!(2), &old, &new), (&json!(2), &new, &Json::Null)]);
-    assert_ne!(told[0]["id"], told[1]["id"], "two changes, two messages");
+    assert_eq!(fields, [(&json!(2), &old, &new), (&json!(2), &new, &Json::Null)]);
+    assert_ne!(updates[0]["id"], updates[1]["id"], "two changes, two messages");
     assert_eq!(bus.taken(), [], "its status is what it was");
 }

@@ -21,7 +21,7 @@ struct Office {
     meddler: Meddler,
     kinesis: aws_sdk_kinesis::Client,
     sqs: aws_sdk_sqs::Client,
-    heard: String,
+    queue: String,
     clock: TestClock,
     outbox: Kinesis,
     feeder: KinesisFeeder<Memory, Kinesis, EventBridge>,
@@ -32,13 +32,13 @@ async fn office(hook: impl Fn(&Asked) -> Mischief + Send + Sync + 'static) -> Of
     let (kinesis, sqs, events) =
         (meddler.kinesis(&account), meddler.sqs(&account), meddler.eventbridge(&account));
     kinesis.create_stream().stream_name(STREAM).shard_count(3).send().await.unwrap();
-    let heard =
+    let queue =
         listen(&sqs, &events, "company", &["SubscriptionStatusChanged", "CreditsGranted", "TierChanged"])
             .await;
     let outbox = Kinesis::new(&kinesis, STREAM, clock.shared());
     let bus = EventBridge::new(events, "company", clock.shared());
     let feeder = KinesisFeeder::new(store(Memory::default()), outbox.clone(), bus);
-    Office { meddler, kinesis, sqs, heard, clock, outbox, feeder }
+    Office { meddler, kinesis, sqs, queue, clock, outbox, feeder }
 }
 
 fn nothing(_: &Asked) -> Mischief {
@@ -190,7 +190,7 @@ async fn a_users_order_outlives_every_mischief_on_the_way_and_nothing_is_lost() 
     assert_eq!(versions, (0..40).map(|n| (format!("u-{n}"), vec![1, 2, 3])).collect(), "seed {seed}");
 
     let mut events: BTreeMap<String, Json> = BTreeMap::new();
-    for event in drain(&office.sqs, &office.heard).await {
+    for event in drain(&office.sqs, &office.queue).await {
         let (detail, kind) = (event["detail"].clone(), event["detail-type"].clone());
         let id = detail["id"].as_str().unwrap().to_owned();
         if let Some(before) = events.insert(id, json!([kind, detail])) {

@@ -10,9 +10,9 @@ use super::*;
 
 dues_tests::on_engines! {
     two_hundred_consumers_take_exactly_what_is_there,
-    one_key_takes_once_and_everybody_gets_the_same_answer,
-    everybody_who_comes_first_gets_the_same_row,
-    grants_told_by_two_events_at_once_happen_once,
+    one_key_takes_once_and_every_caller_gets_the_same_answer,
+    all_first_readers_get_the_same_row,
+    grants_of_two_events_at_once_are_booked_once,
     late_and_early_top_ups_at_once_all_come_in,
 }
 
@@ -37,7 +37,7 @@ async fn two_hundred_consumers_take_exactly_what_is_there<E: Engine>(engine: E) 
     assert_eq!(store.ledger(&user()).await.unwrap().len(), 101);
 }
 
-async fn one_key_takes_once_and_everybody_gets_the_same_answer<E: Engine>(engine: E) {
+async fn one_key_takes_once_and_every_caller_gets_the_same_answer<E: Engine>(engine: E) {
     // Just enough for one: the repeats must not be refused for too few credits.
     stocked(&engine, 3).await;
     let one = |n: usize| {
@@ -58,7 +58,7 @@ async fn one_key_takes_once_and_everybody_gets_the_same_answer<E: Engine>(engine
     assert_eq!(checked(&store).await, 0);
 }
 
-async fn everybody_who_comes_first_gets_the_same_row<E: Engine>(engine: E) {
+async fn all_first_readers_get_the_same_row<E: Engine>(engine: E) {
     let one = |n: usize| {
         let store = at(&engine, &format!("2026-03-01T00:00:{n:02}Z"));
         async move { store.credits(&user()).await.unwrap() }
@@ -69,7 +69,7 @@ async fn everybody_who_comes_first_gets_the_same_row<E: Engine>(engine: E) {
     assert_eq!(rows(&engine).await, [answers[0].to_item()]);
 }
 
-async fn grants_told_by_two_events_at_once_happen_once<E: Engine>(engine: E) {
+async fn grants_of_two_events_at_once_are_booked_once<E: Engine>(engine: E) {
     let store = today(&engine);
     let one = |n: usize| {
         let store = store.clone();
@@ -133,12 +133,12 @@ async fn whatever_comes_at_once_adds_up() {
                 _ => Movement::consume(&format!("k-{}", n % 20), Feature::Video, t("2026-03-01T00:00:00Z")),
             });
         }
-        let told = movements.clone();
+        let concurrent = movements.clone();
         let one = |movement: Movement| {
             let store = store.clone();
             async move { store.move_credits(&user(), &movement).await.unwrap() }
         };
-        let answers = at_once(told.into_iter().map(one)).await;
+        let answers = at_once(concurrent.into_iter().map(one)).await;
         let balance = checked(&store).await;
         let mut expected = std::collections::BTreeMap::new();
         for (movement, answer) in movements.iter().zip(&answers) {

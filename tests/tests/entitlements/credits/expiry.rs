@@ -10,15 +10,15 @@ use serde_json::json;
 use super::*;
 
 dues_tests::on_engines! {
-    credits_are_gone_when_their_time_is_over_whoever_asks_first,
+    credits_expire_on_time_with_any_first_reader,
     what_has_expired_is_gone_before_anything_moves,
     whatever_comes_in_makes_all_credits_good_for_as_long_as_if_they_had_come_now,
-    debts_do_not_expire,
-    credits_that_are_told_of_late_are_as_good_as_others,
+    a_negative_balance_does_not_expire,
+    credits_that_arrive_late_are_as_good_as_others,
     a_removed_row_comes_back_without_its_credits,
     a_removed_row_does_not_undo_what_came_after_it,
-    a_removed_row_with_debts_comes_back_with_them,
-    a_row_that_is_removed_for_a_second_that_was_told_before_is_told_too,
+    a_removed_row_with_a_negative_balance_comes_back_with_it,
+    a_row_removed_for_a_second_that_has_expired_before_is_booked_too,
 }
 
 const BOUGHT: &str = "2026-03-01T00:00:00Z";
@@ -41,7 +41,7 @@ async fn removed<E: Engine>(engine: &E) -> Item {
     image
 }
 
-async fn credits_are_gone_when_their_time_is_over_whoever_asks_first<E: Engine>(engine: E) {
+async fn credits_expire_on_time_with_any_first_reader<E: Engine>(engine: E) {
     stocked(&engine, 10).await;
     let before = at(&engine, LAST_SECOND);
     assert!(taken(&before.consume(&user(), Feature::Video, "in time").await.unwrap()).is_some());
@@ -89,15 +89,15 @@ async fn whatever_comes_in_makes_all_credits_good_for_as_long_as_if_they_had_com
     let expiry = async || store.credits(&user()).await.unwrap().expires_at.unwrap();
     assert_eq!(expiry().await, t(OVER).timestamp());
     let later = at(&engine, "2026-04-01T00:00:00Z");
-    let told_late = top_up("pi_late", 1, "2024-02-01T00:00:00Z");
-    assert_eq!(later.move_credits(&user(), &told_late).await.unwrap(), Moved::Done(11));
+    let late = top_up("pi_late", 1, "2024-02-01T00:00:00Z");
+    assert_eq!(later.move_credits(&user(), &late).await.unwrap(), Moved::Done(11));
     assert_eq!(
         expiry().await,
         t("2027-04-01T00:00:00Z").timestamp(),
         "a webhook that comes late brings credits that are good"
     );
     assert!(taken(&later.consume(&user(), Feature::Video, "k").await.unwrap()).is_some());
-    let back = Movement::take_back("re", &told_late, t("2026-04-01T00:00:00Z"), "evt".into());
+    let back = Movement::take_back("re", &late, t("2026-04-01T00:00:00Z"), "evt".into());
     assert_eq!(
         at(&engine, "2026-05-01T00:00:00Z").move_credits(&user(), &back).await.unwrap(),
         Moved::Done(7)
@@ -107,7 +107,7 @@ async fn whatever_comes_in_makes_all_credits_good_for_as_long_as_if_they_had_com
     assert_eq!(checked(&at(&engine, "2027-04-01T00:00:00Z")).await, 0);
 }
 
-async fn debts_do_not_expire<E: Engine>(engine: E) {
+async fn a_negative_balance_does_not_expire<E: Engine>(engine: E) {
     let store = stocked(&engine, 3).await;
     assert!(taken(&store.consume(&user(), Feature::Video, "k").await.unwrap()).is_some());
     let back = Movement::take_back("re", &top_up("pi_stock", 3, BOUGHT), t(BOUGHT), "evt".into());
@@ -118,7 +118,7 @@ async fn debts_do_not_expire<E: Engine>(engine: E) {
     assert_eq!(checked(&after).await, -3);
 }
 
-async fn credits_that_are_told_of_late_are_as_good_as_others<E: Engine>(engine: E) {
+async fn credits_that_arrive_late_are_as_good_as_others<E: Engine>(engine: E) {
     stocked(&engine, 10).await;
     let after = at(&engine, OVER);
     for n in 1..4 {
@@ -139,8 +139,8 @@ async fn a_removed_row_comes_back_without_its_credits<E: Engine>(engine: E) {
     let after = at(&engine, "2027-03-02T00:00:00Z");
     // Delivered at least once, and by several workers at once.
     let user = user();
-    let told = join_all((0..5).map(|_| after.balance_row_removed(&user, &image))).await;
-    assert!(told.into_iter().all(|told| told == Ok(())));
+    let results = join_all((0..5).map(|_| after.balance_row_removed(&user, &image))).await;
+    assert!(results.into_iter().all(|result| result == Ok(())));
     let first = rows(&engine).await;
     assert_eq!(
         first[0].to_json(),
@@ -167,15 +167,15 @@ async fn a_removed_row_does_not_undo_what_came_after_it<E: Engine>(engine: E) {
         after.move_credits(&user(), &top_up("pi_2", 4, "2027-03-02T00:00:00Z")).await.unwrap(),
         Moved::Done(4)
     );
-    assert!(!after.check_ledger(&user()).await.unwrap().agrees(), "until the removal is told");
+    assert!(!after.check_ledger(&user()).await.unwrap().agrees(), "until the removal is delivered");
     for _ in 0..2 {
         after.balance_row_removed(&user(), &image).await.unwrap();
         assert_eq!(checked(&after).await, 4);
     }
 }
 
-async fn a_removed_row_with_debts_comes_back_with_them<E: Engine>(engine: E) {
-    for came_by in [false, true] {
+async fn a_removed_row_with_a_negative_balance_comes_back_with_it<E: Engine>(engine: E) {
+    for topped_up in [false, true] {
         clear(&engine).await;
         let store = stocked(&engine, 3).await;
         assert!(taken(&store.consume(&user(), Feature::Video, "k").await.unwrap()).is_some());
@@ -183,19 +183,19 @@ async fn a_removed_row_with_debts_comes_back_with_them<E: Engine>(engine: E) {
         assert_eq!(store.move_credits(&user(), &back).await.unwrap(), Moved::Done(-3));
         let image = removed(&engine).await;
         let after = at(&engine, OVER);
-        if came_by {
+        if topped_up {
             assert_eq!(after.move_credits(&user(), &top_up("pi_2", 4, OVER)).await.unwrap(), Moved::Done(4));
         }
         for _ in 0..2 {
             after.balance_row_removed(&user(), &image).await.unwrap();
-            assert_eq!(checked(&after).await, if came_by { 1 } else { -3 });
+            assert_eq!(checked(&after).await, if topped_up { 1 } else { -3 });
         }
     }
 }
 
 /// Credits arrived late, so they expire in a second that has passed, and TTL removed the row before any
 /// reader.
-async fn a_row_that_is_removed_for_a_second_that_was_told_before_is_told_too<E: Engine>(engine: E) {
+async fn a_row_removed_for_a_second_that_has_expired_before_is_booked_too<E: Engine>(engine: E) {
     stocked(&engine, 10).await;
     let after = at(&engine, OVER);
     assert_eq!(after.credits(&user()).await.unwrap().balance, 0);
@@ -220,9 +220,12 @@ async fn a_row_that_is_removed_for_a_second_that_was_told_before_is_told_too<E: 
 
 /// From DynamoDB's own TTL to a ledger that adds up.
 #[tokio::test]
-async fn what_ttl_removes_is_told_by_the_stream_and_put_right() {
+async fn what_ttl_removes_is_delivered_by_the_stream_and_repaired() {
     let (engine, server) = engines::dynoxide().await;
-    let ttl = json!({"TableName": "gg_core", "TimeToLiveSpecification": {"AttributeName": "expiresAt", "Enabled": true}});
+    let ttl = json!({
+        "TableName": "gg_core",
+        "TimeToLiveSpecification": {"AttributeName": "expiresAt", "Enabled": true},
+    });
     server.request("UpdateTimeToLive", &ttl).unwrap();
     let then = at(&engine, "2020-01-01T00:00:00Z");
     then.move_credits(&user(), &top_up("pi_1", 10, "2020-01-01T00:00:00Z")).await.map(drop).unwrap();

@@ -8,14 +8,14 @@ use serde_json::json;
 use super::*;
 
 dues_tests::on_engines! {
-    the_story_of_the_seeds_example_ends_in_its_row,
+    the_example_of_gg_core_ends_in_its_row,
     a_row_of_another_writer_is_taken_over_and_keeps_what_is_not_ours,
-    a_take_back_may_leave_debts,
+    a_take_back_may_leave_a_negative_balance,
     other_rows_of_the_user_are_no_part_of_the_ledger,
 }
 
 /// Granted 5 on the 1st, bought 10 on the 15th, spent 3 half an hour later.
-async fn the_story_of_the_seeds_example_ends_in_its_row<E: Engine>(engine: E) {
+async fn the_example_of_gg_core_ends_in_its_row<E: Engine>(engine: E) {
     let user = UserId::from("abc123");
     let first = at(&engine, "2025-01-01T00:00:00Z");
     assert_eq!(
@@ -37,17 +37,19 @@ async fn the_story_of_the_seeds_example_ends_in_its_row<E: Engine>(engine: E) {
             "createdAt": "2025-01-01T00:00:00Z", "updatedAt": "2025-01-15T10:30:00Z"
         },
         {
-            "PK": "USER#abc123", "SK": "LEDGER#consume:render-1", "type": "CreditMovement", "movementId": "consume:render-1",
-            "kind": "CONSUME", "amount": -3, "occurredAt": "2025-01-15T10:30:00Z", "source": "render-1", "feature": "VIDEO"
+            "PK": "USER#abc123", "SK": "LEDGER#consume:render-1", "type": "CreditMovement",
+            "movementId": "consume:render-1", "kind": "CONSUME", "amount": -3,
+            "occurredAt": "2025-01-15T10:30:00Z", "source": "render-1", "feature": "VIDEO"
         },
         {
             "PK": "USER#abc123", "SK": "LEDGER#grant:sub_1:2025-01-01T00:00:00Z", "type": "CreditMovement",
-            "movementId": "grant:sub_1:2025-01-01T00:00:00Z", "kind": "GRANT", "amount": 5, "occurredAt": "2025-01-01T00:00:00Z",
-            "source": "evt_1", "paymentId": "in_1"
+            "movementId": "grant:sub_1:2025-01-01T00:00:00Z", "kind": "GRANT", "amount": 5,
+            "occurredAt": "2025-01-01T00:00:00Z", "source": "evt_1", "paymentId": "in_1"
         },
         {
-            "PK": "USER#abc123", "SK": "LEDGER#topup:pi_1", "type": "CreditMovement", "movementId": "topup:pi_1", "kind": "TOP_UP",
-            "amount": 10, "occurredAt": "2025-01-15T10:00:00Z", "source": "evt-pi_1", "paymentId": "pi_1"
+            "PK": "USER#abc123", "SK": "LEDGER#topup:pi_1", "type": "CreditMovement",
+            "movementId": "topup:pi_1", "kind": "TOP_UP", "amount": 10,
+            "occurredAt": "2025-01-15T10:00:00Z", "source": "evt-pi_1", "paymentId": "pi_1"
         }
     ]);
     let rows = rows(&engine).await;
@@ -77,7 +79,7 @@ async fn a_row_of_another_writer_is_taken_over_and_keeps_what_is_not_ours<E: Eng
     assert_eq!(rows(&engine).await[0], row);
 }
 
-async fn a_take_back_may_leave_debts<E: Engine>(engine: E) {
+async fn a_take_back_may_leave_a_negative_balance<E: Engine>(engine: E) {
     let store = stocked(&engine, 10).await;
     for n in 0..3 {
         assert!(taken(&store.consume(&user(), Feature::Video, &format!("k-{n}")).await.unwrap()).is_some());
@@ -100,7 +102,7 @@ async fn a_take_back_may_leave_debts<E: Engine>(engine: E) {
     assert_eq!(
         store.move_credits(&user(), &top_up("pi_2", 10, "2026-03-03T00:00:00Z")).await.unwrap(),
         Moved::Done(1),
-        "debts are paid first"
+        "a negative balance is made up first"
     );
     let reinstated = Movement::take_back("re_1-failed", &back, t("2026-03-04T00:00:00Z"), "evt_rf".into());
     assert_eq!(store.move_credits(&user(), &reinstated).await.unwrap(), Moved::Done(11));

@@ -13,7 +13,7 @@ use super::*;
 
 /// A generated movement; every combination of numbers is valid.
 #[derive(Debug, Clone)]
-struct Wish {
+struct GeneratedMovement {
     kind: usize,
     /// Which payment, period or key: few, so that many repeat.
     which: u32,
@@ -24,28 +24,34 @@ struct Wish {
     wait_days: i64,
 }
 
-fn wishes() -> impl Strategy<Value = Vec<Wish>> {
+fn generated_movements() -> impl Strategy<Value = Vec<GeneratedMovement>> {
     let wait = prop_oneof![8 => 0i64..20, 1 => 300i64..800];
-    let wish = (0usize..7, 0u32..5, 0u32..20, 0i64..500, wait).prop_map(
-        |(kind, which, credits, late_days, wait_days)| Wish { kind, which, credits, late_days, wait_days },
+    let movement = (0usize..7, 0u32..5, 0u32..20, 0i64..500, wait).prop_map(
+        |(kind, which, credits, late_days, wait_days)| GeneratedMovement {
+            kind,
+            which,
+            credits,
+            late_days,
+            wait_days,
+        },
     );
-    prop::collection::vec(wish, 1..60)
+    prop::collection::vec(movement, 1..60)
 }
 
-async fn play(wishes: &[Wish]) {
+async fn play(generated: &[GeneratedMovement]) {
     let engine = Memory::default();
     let mut now = t("2026-01-01T00:00:00Z");
     let mut done: BTreeMap<MovementId, Movement> = BTreeMap::new();
     let mut images: Vec<Item> = Vec::new();
-    for wish in wishes {
-        now += TimeDelta::days(wish.wait_days);
+    for drawn in generated {
+        now += TimeDelta::days(drawn.wait_days);
         let store = Store::new(engine.clone(), TestClock::frozen(now).shared());
-        let at = now - TimeDelta::days(wish.late_days);
-        let Wish { which, credits, .. } = *wish;
+        let at = now - TimeDelta::days(drawn.late_days);
+        let GeneratedMovement { which, credits, .. } = *drawn;
         let period = t("2026-01-01T00:00:00Z") + TimeDelta::days(30 * i64::from(which));
         let there = engine.get(&GG_CORE, balance_key()).await.unwrap();
         let expired = there.clone().is_some_and(|row| Balance::from_item(row).unwrap().has_expired(now));
-        let movement = match wish.kind {
+        let movement = match drawn.kind {
             0 => Movement::grant("sub", period, 5, at, "evt".into(), None),
             1 => Movement::top_up(&format!("pi_{which}"), credits, at, "evt".into()),
             2 | 3 => Movement::consume(&format!("k_{which}"), Feature::ALL[credits as usize % 3], at),
@@ -90,15 +96,15 @@ async fn play(wishes: &[Wish]) {
     }
     checked(&store).await;
     let ledger = store.ledger(&user()).await.unwrap();
-    let told: BTreeMap<_, _> =
+    let booked: BTreeMap<_, _> =
         ledger.into_iter().filter(|m| m.kind != MovementKind::Expire).map(|m| (m.id.clone(), m)).collect();
-    assert_eq!(told, done, "the ledger has what was done, and nothing else");
+    assert_eq!(booked, done, "the ledger has what was done, and nothing else");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
-    fn the_balance_is_the_sum_of_the_ledger_whatever_comes(wishes in wishes()) {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(play(&wishes));
+    fn the_balance_is_the_sum_of_the_ledger_whatever_comes(generated in generated_movements()) {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(play(&generated));
     }
 }

@@ -36,7 +36,7 @@ fn fault_at(server: &Dynoxide, fault: Fault, nth: impl Fn(usize) -> bool + Send 
 async fn what_movements_cost() {
     let (engine, server) = engines::dynoxide().await;
     let store = stocked(&engine, 10).await;
-    let told = async |what: &str| {
+    let calls_of = async |what: &str| {
         let calls = server.calls();
         println!(
             "{what}: {:?}, {} write units, {} read units",
@@ -47,23 +47,23 @@ async fn what_movements_cost() {
         server.reset_calls();
         calls
     };
-    told("the first movement of a user").await;
+    calls_of("the first movement of a user").await;
     assert!(taken(&store.consume(&user(), Feature::Video, "k").await.unwrap()).is_some());
-    let calls = told("a consume").await;
+    let calls = calls_of("a consume").await;
     assert_eq!(
         (operations(&calls), units(&calls, "TransactWriteItems")),
         (vec!["TransactWriteItems"], 4.0),
         "two rows, twice each"
     );
     assert!(taken(&store.consume(&user(), Feature::Video, "k").await.unwrap()).is_some());
-    assert_eq!(operations(&told("a consume that is known").await), ["TransactWriteItems"]);
+    assert_eq!(operations(&calls_of("a consume that is known").await), ["TransactWriteItems"]);
     assert_eq!(
         store.consume(&user(), Feature::MirrorReport, "k-2").await.map(|answer| taken(&answer).is_some()),
         Ok(true)
     );
-    told("another consume").await;
+    calls_of("another consume").await;
     assert_eq!(store.consume(&user(), Feature::MirrorReport, "k-3").await, Ok(Consumed::NotEnough(2)));
-    assert_eq!(operations(&told("a consume without enough").await), ["TransactWriteItems"]);
+    assert_eq!(operations(&calls_of("a consume without enough").await), ["TransactWriteItems"]);
     let next = grant("2026-04-01T00:00:00Z", 5, "evt");
     assert_eq!(
         at(&engine, "2026-04-01T00:00:00Z").move_credits(&user(), &next).await.unwrap(),
@@ -71,11 +71,11 @@ async fn what_movements_cost() {
     );
     // The first grant of a user with top-ups is newer than those: one transaction, and one read for the
     // balance in the response.
-    let calls = told("a grant").await;
+    let calls = calls_of("a grant").await;
     assert_eq!(operations(&calls), ["TransactWriteItems", "GetItem"]);
     assert_eq!((units(&calls, "TransactWriteItems"), units(&calls, "GetItem")), (4.0, 1.0));
     store.credits(&user()).await.unwrap();
-    assert_eq!(operations(&told("a look at the balance").await), ["GetItem"]);
+    assert_eq!(operations(&calls_of("a look at the balance").await), ["GetItem"]);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn an_answer_that_is_lost_does_not_take_twice() {
         let store = stocked(&engine, 10).await;
         fault_at(&server, fault, |nth| nth == 0);
         let error = store.consume(&user(), Feature::Video, "k").await.unwrap_err();
-        assert!(matches!(error, StoreError::Unavailable(_)), "nobody knows: {error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "the outcome is unknown: {error}");
         let retried = store.consume(&user(), Feature::Video, "k").await.unwrap();
         assert!(taken(&retried).is_some(), "{retried:?}");
         let bought = top_up("pi_2", 5, "2026-03-02T00:00:00Z");

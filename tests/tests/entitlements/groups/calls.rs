@@ -54,7 +54,7 @@ async fn free_is_in_no_tiers_group_and_foreign_groups_stay() {
     assert_eq!(pool.groups().await, ["admins"]);
     let refused = run(&pool, Some("admins")).await;
     assert_eq!(refused, Err(DirectoryError::Refused("group admins belongs to no tier".into())));
-    assert_eq!(pool.meddler.asked().len(), 3, "and nobody was asked");
+    assert_eq!(pool.meddler.asked().len(), 3, "and no call was made");
 }
 
 #[tokio::test]
@@ -71,19 +71,19 @@ async fn adding_twice_and_removing_twice_is_no_error() {
 }
 
 #[tokio::test]
-async fn an_unknown_user_is_told_at_once() {
+async fn an_unknown_user_is_reported_at_once() {
     let pool = pool(&[], nothing).await;
-    let nobody = UserId::from("nobody");
+    let unknown = UserId::from("unknown");
     let answer =
-        sync_groups(&pool.directory, &pool.limiter, &GroupNames::default(), &nobody, Some(SAGE)).await;
+        sync_groups(&pool.directory, &pool.limiter, &GroupNames::default(), &unknown, Some(SAGE)).await;
     assert_eq!(answer, Err(DirectoryError::NoSuchUser));
     assert_eq!((pool.asked(), pool.clock.sleeps_ms()), (asked(&[(LIST, None)]), vec![]));
-    assert_eq!(pool.directory.add(&nobody, SAGE).await, Err(DirectoryError::NoSuchUser));
-    assert_eq!(pool.directory.remove(&nobody, SAGE).await, Err(DirectoryError::NoSuchUser));
+    assert_eq!(pool.directory.add(&unknown, SAGE).await, Err(DirectoryError::NoSuchUser));
+    assert_eq!(pool.directory.remove(&unknown, SAGE).await, Err(DirectoryError::NoSuchUser));
 }
 
 #[tokio::test]
-async fn a_missing_group_is_told_before_anything_is_removed() {
+async fn a_missing_group_is_reported_before_anything_is_removed() {
     let pool = pool(&[JOURNEYMAN], nothing).await;
     pool.client.delete_group().user_pool_id(&pool.id).group_name(SAGE).send().await.unwrap();
     assert_eq!(run(&pool, Some(SAGE)).await, Err(DirectoryError::NoSuchGroup(SAGE.into())));
@@ -110,7 +110,7 @@ impl Directory for Crumbling {
 }
 
 #[tokio::test]
-async fn a_group_that_is_gone_has_nobody_to_remove() {
+async fn a_group_that_is_gone_has_no_member_to_remove() {
     let (directory, clock) = (Crumbling(LocalDirectory::new(Memory::default())), TestClock::skipping());
     directory.add(&ada(), JOURNEYMAN).await.unwrap();
     let answer = sync_groups(

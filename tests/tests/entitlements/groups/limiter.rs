@@ -83,7 +83,7 @@ async fn a_quiet_hour_saves_up_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_takes_no_turn() {
+async fn a_caller_that_stops_waiting_takes_no_turn() {
     let (clock, turns) = (manual(), Turns::default());
     let limiter = RateLimiter::new(clock.shared(), 1);
     let waiting: Vec<_> = (0..5).map(|who| ask(&limiter, &clock, &turns, who)).collect();
@@ -98,7 +98,7 @@ async fn whoever_stops_waiting_takes_no_turn() {
 }
 
 #[tokio::test]
-async fn nobody_waits_when_there_is_no_limit() {
+async fn no_caller_waits_when_there_is_no_limit() {
     let (clock, turns) = (manual(), Turns::default());
     let limiter = RateLimiter::unlimited(clock.shared());
     for who in 0..100 {

@@ -16,7 +16,7 @@ async fn groups_follow_the_tier<E: Engine>(engine: E) {
     let equal = async |user: &UserId, wanted| sync_groups(&directory, &limiter, &names, user, wanted).await;
     let bob = UserId::from("bob");
 
-    assert_eq!(equal(&ada(), None).await, Ok(changes(&[], &[], 1)), "nobody is missing");
+    assert_eq!(equal(&ada(), None).await, Ok(changes(&[], &[], 1)), "no user is missing");
     assert_eq!(equal(&ada(), Some(INITIATE)).await, Ok(changes(&[INITIATE], &[], 2)));
     assert_eq!(equal(&bob, Some(SAGE)).await, Ok(changes(&[SAGE], &[], 2)));
     directory.add(&ada(), "admins").await.unwrap();

@@ -31,15 +31,15 @@ async fn a_first_tier_a_change_and_the_end_of_it() {
     .enumerate()
     {
         let change = save(&engine, &ada(), tier, "cognito", &n.to_string()).await;
-        assert_eq!(told(&projector, &change).await, Outcome::Applied, "{tier}");
+        assert_eq!(project_one(&projector, &change).await, Outcome::Applied, "{tier}");
         asked.extend(called);
         assert_eq!(pool.groups().await, groups);
         assert_eq!(calls(&pool), asked);
-        assert_eq!(told(&projector, &change).await, Outcome::Duplicate);
-        assert_eq!(calls(&pool).len(), asked.len(), "a redelivery calls nobody");
+        assert_eq!(project_one(&projector, &change).await, Outcome::Duplicate);
+        assert_eq!(calls(&pool).len(), asked.len(), "a redelivery makes no call");
     }
     let local = save(&engine, &ada(), "SAGE", "local", "9").await;
-    assert_eq!(told(&projector, &local).await, Outcome::Skipped);
+    assert_eq!(project_one(&projector, &local).await, Outcome::Skipped);
     assert_eq!(calls(&pool).len(), asked.len());
 }
 
@@ -49,7 +49,7 @@ async fn an_unknown_user_waits_until_the_pool_knows_her() {
     let projector = of(&engine, &pool);
     let grace = UserId::from("grace");
     let change = save(&engine, &grace, "SAGE", "cognito", "1").await;
-    assert_eq!(told(&projector, &change).await, Outcome::Parked);
+    assert_eq!(project_one(&projector, &change).await, Outcome::Parked);
     let [record] = <[_; 1]>::try_from(projector.store.parked().await.unwrap()).unwrap();
     assert_eq!(
         (record.stream.as_str(), record.code.as_str(), record.user_id.as_deref()),
@@ -61,12 +61,12 @@ async fn an_unknown_user_waits_until_the_pool_knows_her() {
 }
 
 #[tokio::test]
-async fn a_missing_group_waits_until_somebody_has_made_it() {
+async fn a_missing_group_waits_until_it_is_created() {
     let (engine, pool) = (Memory::default(), Pool::new(&[JOURNEYMAN], nothing).await);
     pool.client.delete_group().user_pool_id(&pool.id).group_name(SAGE).send().await.unwrap();
     let projector = of(&engine, &pool);
     let change = save(&engine, &ada(), "SAGE", "cognito", "1").await;
-    assert_eq!(told(&projector, &change).await, Outcome::Parked);
+    assert_eq!(project_one(&projector, &change).await, Outcome::Parked);
     let [record] = <[_; 1]>::try_from(projector.store.parked().await.unwrap()).unwrap();
     assert_eq!((record.code.as_str(), record.reason.as_str()), ("no_such_group", "no such group: dues-sage"));
     assert_eq!(pool.groups().await, [JOURNEYMAN]);
@@ -89,7 +89,7 @@ async fn throttling_is_waited_out_and_what_outlasts_it_is_delivered_again() {
     let engine = Memory::default();
     let projector = of(&engine, &pool);
     let first = save(&engine, &ada(), "SAGE", "cognito", "1").await;
-    assert_eq!(told(&projector, &first).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &first).await, Outcome::Applied);
     assert_eq!(
         (pool.groups().await, effect(&engine, &ada()).await.unwrap().calls),
         (vec![SAGE.to_owned()], 9)

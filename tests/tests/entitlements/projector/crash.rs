@@ -25,11 +25,11 @@ async fn before<E: Engine>(engine: &E, user: &UserId, story: Story) {
         Story::First => directory.add(user, JOURNEYMAN).await.unwrap(),
         Story::Another | Story::Unknown => {
             let change = save(engine, user, "INITIATE", "cognito", "0").await;
-            assert_eq!(told(&projector(engine, nobody), &change).await, Outcome::Applied);
+            assert_eq!(project_one(&projector(engine, accepts_all), &change).await, Outcome::Applied);
         }
         Story::KnownLater => {
             let change = save(engine, user, "INITIATE", "cognito", "0").await;
-            assert_eq!(told(&projector(engine, unknown), &change).await, Outcome::Parked);
+            assert_eq!(project_one(&projector(engine, unknown), &change).await, Outcome::Parked);
             directory.add(user, INITIATE).await.unwrap();
         }
     }
@@ -41,7 +41,7 @@ fn unknown(_: &str, _: &UserId) -> Option<DirectoryError> {
 
 fn hook(story: Story) -> fn(&str, &UserId) -> Option<DirectoryError> {
     match story {
-        Story::First | Story::Another | Story::KnownLater => nobody,
+        Story::First | Story::Another | Story::KnownLater => accepts_all,
         Story::Unknown => unknown,
     }
 }
@@ -70,7 +70,7 @@ async fn after_a_crash_anywhere_it_ends_the_same<E: Engine>(engine: E) {
         let calm = UserId::from(format!("calm {story:?}"));
         before(&engine, &calm, story).await;
         let change = save(&engine, &calm, "SAGE", "cognito", "1").await;
-        let outcome = told(&projector(&engine, hook(story)), &change).await;
+        let outcome = project_one(&projector(&engine, hook(story)), &change).await;
         assert!(matches!(outcome, Outcome::Applied | Outcome::Parked), "{outcome:?}");
         let expected = end(&engine, &calm).await;
         for step in 1..=steps + 1 {
@@ -78,13 +78,15 @@ async fn after_a_crash_anywhere_it_ends_the_same<E: Engine>(engine: E) {
             before(&engine, &user, story).await;
             let change = save(&engine, &user, "SAGE", "cognito", "1").await;
             let plug = Plug::after(step);
-            let cut = told(&projector(&Faulty::on(engine.clone(), plug.clone()), hook(story)), &change).await;
+            let cut =
+                project_one(&projector(&Faulty::on(engine.clone(), plug.clone()), hook(story)), &change)
+                    .await;
             assert_eq!(
                 (plug.is_pulled(), matches!(cut, Outcome::Failed(_))),
                 (step <= steps, step <= steps),
                 "{story:?}, step {step}"
             );
-            let again = told(&projector(&engine, hook(story)), &change).await;
+            let again = project_one(&projector(&engine, hook(story)), &change).await;
             assert!(!matches!(again, Outcome::Failed(_)), "{story:?}, step {step}: {again:?}");
             assert_eq!(end(&engine, &user).await, expected, "{story:?}, step {step}");
         }

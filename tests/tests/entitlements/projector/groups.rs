@@ -15,30 +15,31 @@ dues_tests::on_engines! {
 }
 
 async fn groups_follow_a_profile_and_are_written_down<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let directory = projector.directory.clone().unwrap();
     directory.inner.add(&ada(), "admins").await.unwrap();
 
     let first = save(&engine, &ada(), "JOURNEYMAN", "cognito", "1").await;
-    assert_eq!(told(&projector, &first).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &first).await, Outcome::Applied);
     assert_eq!(directory.calls(), ["list", "add dues-journeyman"]);
     assert_eq!(local_groups(&engine, &ada()).await, ["admins", JOURNEYMAN]);
 
     let second = save(&engine, &ada(), "SAGE", "cognito", "2").await;
-    assert_eq!(told(&projector, &second).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &second).await, Outcome::Applied);
     assert_eq!(directory.calls(), ["list", "add dues-sage", "remove dues-journeyman"]);
     assert_eq!(local_groups(&engine, &ada()).await, ["admins", SAGE]);
     let row = engine.get(&GG_CORE, key(&ada(), "EFFECT#GROUPS".into())).await.unwrap().unwrap();
     assert_eq!(
         row.to_json(),
         json!({
-            "PK": "USER#auth0|ada", "SK": "EFFECT#GROUPS", "type": "GroupsEffect", "tier": "SAGE", "group": SAGE, "added": [SAGE],
-            "removed": [JOURNEYMAN], "calls": 3, "appliedAt": "2026-03-01T00:00:00Z", "version": 4,
+            "PK": "USER#auth0|ada", "SK": "EFFECT#GROUPS", "type": "GroupsEffect", "tier": "SAGE",
+            "group": SAGE, "added": [SAGE], "removed": [JOURNEYMAN], "calls": 3,
+            "appliedAt": "2026-03-01T00:00:00Z", "version": 4,
         })
     );
 
     let third = save(&engine, &ada(), "free", "cognito", "3").await;
-    assert_eq!(told(&projector, &third).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &third).await, Outcome::Applied);
     assert_eq!(directory.calls(), ["list", "remove dues-sage"]);
     assert_eq!(local_groups(&engine, &ada()).await, ["admins"]);
     let row = effect(&engine, &ada()).await.unwrap();
@@ -46,10 +47,10 @@ async fn groups_follow_a_profile_and_are_written_down<E: Engine>(engine: E) {
 }
 
 async fn what_was_done_is_not_done_again<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let directory = projector.directory.clone().unwrap();
     let change = save(&engine, &ada(), "SAGE", "cognito", "1").await;
-    assert_eq!(told(&projector, &change).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &change).await, Outcome::Applied);
     assert_eq!(directory.calls().len(), 2);
     let rows = all(&engine, &GG_CORE).await;
     let twice = projector.project(&[change.clone(), change]).await;
@@ -58,32 +59,36 @@ async fn what_was_done_is_not_done_again<E: Engine>(engine: E) {
 }
 
 async fn only_users_of_cognito_have_groups<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let directory = projector.directory.clone().unwrap();
     let bob = UserId::from("bob");
     let local = save(&engine, &bob, "SAGE", "local", "1").await;
-    assert_eq!(told(&projector, &local).await, Outcome::Skipped);
+    assert_eq!(project_one(&projector, &local).await, Outcome::Skipped);
     let mut unknown = save(&engine, &bob, "GUILDMASTER", "local", "2").await;
     unknown.new.as_mut().unwrap().remove("provider");
     engine.put(&GG_CORE, unknown.new.clone().unwrap(), Condition::Always).await.unwrap();
-    assert_eq!(told(&projector, &unknown).await, Outcome::Skipped);
+    assert_eq!(project_one(&projector, &unknown).await, Outcome::Skipped);
     assert_eq!((directory.calls(), effect(&engine, &bob).await), (vec![], None));
 
     let moved = save(&engine, &bob, "SAGE", "cognito", "3").await;
-    assert_eq!(told(&projector, &moved).await, Outcome::Applied, "the provider counts as much as the tier");
+    assert_eq!(
+        project_one(&projector, &moved).await,
+        Outcome::Applied,
+        "the provider counts as much as the tier"
+    );
     assert_eq!(directory.calls(), ["list", "add dues-sage"]);
     let back = save(&engine, &bob, "INITIATE", "local", "4").await;
-    assert_eq!(told(&projector, &back).await, Outcome::Skipped);
+    assert_eq!(project_one(&projector, &back).await, Outcome::Skipped);
     assert_eq!(
         (directory.calls(), local_groups(&engine, &bob).await),
         (vec![], vec![SAGE.to_owned()]),
-        "nobody calls for a local user"
+        "no call is made for a local user"
     );
 }
 
 /// A lagging shard or a redelivered batch carries outdated tiers.
 async fn an_old_image_does_not_win<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let directory = projector.directory.clone().unwrap();
     let old = save(&engine, &ada(), "INITIATE", "cognito", "1").await;
     let middle = save(&engine, &ada(), "SAGE", "cognito", "2").await;
@@ -100,7 +105,7 @@ async fn an_old_image_does_not_win<E: Engine>(engine: E) {
 }
 
 async fn what_is_no_change_of_the_tier_is_skipped<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let directory = projector.directory.clone().unwrap();
     let first = save(&engine, &ada(), "SAGE", "cognito", "1").await;
     let (before, mut after) = (first.new.clone(), first.new.unwrap());
@@ -125,10 +130,10 @@ async fn what_is_no_change_of_the_tier_is_skipped<E: Engine>(engine: E) {
 async fn without_a_directory_nothing_follows<E: Engine>(engine: E) {
     let none = Projector::<E, LocalDirectory<E>>::new(store(engine.clone()), None);
     let change = save(&engine, &ada(), "INITIATE", "cognito", "1").await;
-    assert_eq!(told(&none, &change).await, Outcome::Skipped);
+    assert_eq!(project_one(&none, &change).await, Outcome::Skipped);
     assert_eq!(effect(&engine, &ada()).await, None);
     assert_eq!(
-        told(&projector(&engine, nobody), &change).await,
+        project_one(&projector(&engine, accepts_all), &change).await,
         Outcome::Applied,
         "and one that has a directory finds it to do"
     );

@@ -32,7 +32,7 @@ async fn an_unknown_user_is_parked_and_redriven<E: Engine>(engine: E) {
     let (projector, mood) = moody(&engine, Some(DirectoryError::NoSuchUser));
     let change = save(&engine, &ada(), "SAGE", "cognito", "1").await;
     for _ in 0..2 {
-        assert_eq!(told(&projector, &change).await, Outcome::Parked);
+        assert_eq!(project_one(&projector, &change).await, Outcome::Parked);
         assert_eq!(parked(&engine).await, [waiting("no_such_user", "SAGE")]);
     }
     let [record] = <[_; 1]>::try_from(projector.store.parked().await.unwrap()).unwrap();
@@ -62,18 +62,18 @@ async fn an_unknown_user_is_parked_and_redriven<E: Engine>(engine: E) {
 async fn a_user_who_is_made_later_leaves_nothing_parked<E: Engine>(engine: E) {
     let (projector, mood) = moody(&engine, Some(DirectoryError::NoSuchUser));
     let first = save(&engine, &ada(), "INITIATE", "cognito", "1").await;
-    assert_eq!(told(&projector, &first).await, Outcome::Parked);
+    assert_eq!(project_one(&projector, &first).await, Outcome::Parked);
     *mood.lock().unwrap() = None;
     let second = save(&engine, &ada(), "SAGE", "cognito", "2").await;
-    assert_eq!(told(&projector, &second).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &second).await, Outcome::Applied);
     assert_eq!((parked(&engine).await, local_groups(&engine, &ada()).await), (vec![], vec![SAGE.to_owned()]));
-    assert_eq!(told(&projector, &first).await, Outcome::Duplicate);
+    assert_eq!(project_one(&projector, &first).await, Outcome::Duplicate);
 }
 
 async fn a_user_has_one_parked_effect_with_the_latest_reason<E: Engine>(engine: E) {
     let (projector, mood) = moody(&engine, Some(DirectoryError::NoSuchUser));
     let first = save(&engine, &ada(), "INITIATE", "cognito", "1").await;
-    assert_eq!(told(&projector, &first).await, Outcome::Parked);
+    assert_eq!(project_one(&projector, &first).await, Outcome::Parked);
     for (n, (error, code)) in [
         (DirectoryError::NoSuchGroup(SAGE.into()), "no_such_group"),
         (DirectoryError::Refused("not allowed".into()), "refused"),
@@ -83,7 +83,7 @@ async fn a_user_has_one_parked_effect_with_the_latest_reason<E: Engine>(engine: 
     {
         *mood.lock().unwrap() = Some(error);
         let next = save(&engine, &ada(), ["SAGE", "GUILDMASTER"][n], "cognito", &format!("{}", n + 2)).await;
-        assert_eq!(told(&projector, &next).await, Outcome::Parked);
+        assert_eq!(project_one(&projector, &next).await, Outcome::Parked);
         assert_eq!(parked(&engine).await, [waiting(code, ["SAGE", "GUILDMASTER"][n])]);
         assert_eq!(effect(&engine, &ada()).await.unwrap().parked.as_deref(), Some(code));
     }
@@ -97,28 +97,28 @@ async fn a_user_has_one_parked_effect_with_the_latest_reason<E: Engine>(engine: 
 async fn what_may_pass_is_delivered_again_and_not_parked<E: Engine>(engine: E) {
     let (projector, mood) = moody(&engine, Some(DirectoryError::Unavailable("silence".into())));
     let change = save(&engine, &ada(), "SAGE", "cognito", "1").await;
-    assert_eq!(told(&projector, &change).await, Outcome::Failed("unavailable: silence".into()));
+    assert_eq!(project_one(&projector, &change).await, Outcome::Failed("unavailable: silence".into()));
     assert_eq!(
         (parked(&engine).await, projector.directory.as_ref().unwrap().calls().len()),
         (vec![], 6),
-        "it was patient"
+        "it was retried"
     );
     assert_eq!(effect(&engine, &ada()).await.unwrap().under_way, ["1"]);
     *mood.lock().unwrap() = None;
-    assert_eq!(told(&projector, &change).await, Outcome::Applied);
-    assert_eq!(told(&projector, &change).await, Outcome::Duplicate);
+    assert_eq!(project_one(&projector, &change).await, Outcome::Applied);
+    assert_eq!(project_one(&projector, &change).await, Outcome::Duplicate);
     assert_eq!(local_groups(&engine, &ada()).await, [SAGE]);
 }
 
 async fn a_profile_that_cannot_be_read_is_parked_and_redriven<E: Engine>(engine: E) {
-    let projector = projector(&engine, nobody);
+    let projector = projector(&engine, accepts_all);
     let bad = save(&engine, &ada(), "sage", "cognito", "1").await;
     let bob = UserId::from("bob");
     let good = save(&engine, &bob, "SAGE", "cognito", "2").await;
     assert_eq!(projector.project(&[bad.clone(), good]).await.outcomes, [Outcome::Parked, Outcome::Applied]);
     // Redelivered, by a runner that has only its own read time.
     assert_eq!(
-        told(&projector, &Change { arrived: t("2026-03-09T00:00:00Z"), ..bad.clone() }).await,
+        project_one(&projector, &Change { arrived: t("2026-03-09T00:00:00Z"), ..bad.clone() }).await,
         Outcome::Parked
     );
     let [record] = <[_; 1]>::try_from(projector.store.parked().await.unwrap()).unwrap();

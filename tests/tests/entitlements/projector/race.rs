@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc};
 dues_tests::on_engines! {
     two_projectors_on_a_restless_profile_end_with_its_last_tier,
     a_slow_projector_does_not_undo_a_faster_one,
-    a_slow_projector_that_dies_after_a_faster_one_is_put_right_by_redelivery,
+    a_slow_projector_that_dies_after_a_faster_one_is_repaired_by_redelivery,
 }
 
 const NAMES: [&str; 5] = ["free", "INITIATE", "JOURNEYMAN", "SAGE", "GUILDMASTER"];
@@ -53,7 +53,7 @@ async fn two_projectors_on_a_restless_profile_end_with_its_last_tier<E: Engine>(
                 let run = tokio::spawn(async move {
                     while let Some(change) = changes.recv().await {
                         // Redelivered until it succeeds.
-                        while matches!(told(&projector, &change).await, Outcome::Failed(_)) {}
+                        while matches!(project_one(&projector, &change).await, Outcome::Failed(_)) {}
                     }
                 });
                 (sender, run)
@@ -120,10 +120,10 @@ async fn overtaken<E: Engine>(engine: &E, dies: bool) -> (Outcome, Change) {
     };
     let first = save(engine, &ada(), "SAGE", "cognito", "1").await;
     let (slow, change) = (over(engine, directory.clone()), first.clone());
-    let slow = tokio::spawn(async move { told(&slow, &change).await });
+    let slow = tokio::spawn(async move { project_one(&slow, &change).await });
     drop(directory.stopped.acquire().await.unwrap());
     let second = save(engine, &ada(), "JOURNEYMAN", "cognito", "2").await;
-    assert_eq!(told(&projector(engine, nobody), &second).await, Outcome::Applied);
+    assert_eq!(project_one(&projector(engine, accepts_all), &second).await, Outcome::Applied);
     assert_eq!(local_groups(engine, &ada()).await, [JOURNEYMAN]);
     directory.go.add_permits(1);
     (slow.await.unwrap(), first)
@@ -138,12 +138,12 @@ async fn a_slow_projector_does_not_undo_a_faster_one<E: Engine>(engine: E) {
     assert!(effect(&engine, &ada()).await.unwrap().is_applied_for(dues_events::PlanTier::Journeyman));
 }
 
-async fn a_slow_projector_that_dies_after_a_faster_one_is_put_right_by_redelivery<E: Engine>(engine: E) {
+async fn a_slow_projector_that_dies_after_a_faster_one_is_repaired_by_redelivery<E: Engine>(engine: E) {
     let (outcome, first) = overtaken(&engine, true).await;
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
     assert_eq!(local_groups(&engine, &ada()).await, [JOURNEYMAN, SAGE], "what the dead one left");
     // The row says JOURNEYMAN, as the profile does; but also that a delivery has begun and not ended.
-    assert_eq!(told(&projector(&engine, nobody), &first).await, Outcome::Applied);
+    assert_eq!(project_one(&projector(&engine, accepts_all), &first).await, Outcome::Applied);
     assert_eq!(local_groups(&engine, &ada()).await, [JOURNEYMAN]);
     assert!(effect(&engine, &ada()).await.unwrap().is_applied_for(dues_events::PlanTier::Journeyman));
 }

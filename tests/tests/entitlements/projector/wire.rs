@@ -19,8 +19,8 @@ fn read(record: &Json) -> Read {
 }
 
 fn read_ok(record: &Json) -> Change {
-    let told = read(record);
-    let Read::Change(change) = told else { panic!("{told:?}") };
+    let outcome = read(record);
+    let Read::Change(change) = outcome else { panic!("{outcome:?}") };
     change
 }
 
@@ -75,9 +75,9 @@ fn only_dynamodb_itself_removes_by_ttl() {
         by_hand["userIdentity"][field] = json!(value);
         assert!(!read_ok(&by_hand).by_ttl, "{field}");
     }
-    let mut nobody = record.clone();
-    nobody["userIdentity"] = json!(null);
-    assert!(!read_ok(&nobody).by_ttl);
+    let mut without_identity = record.clone();
+    without_identity["userIdentity"] = json!(null);
+    assert!(!read_ok(&without_identity).by_ttl);
     let mut streams_own = record;
     streams_own["userIdentity"] = json!({"PrincipalId": "dynamodb.amazonaws.com", "Type": "Service"});
     assert!(read_ok(&streams_own).by_ttl, "as the stream itself spells it");
@@ -130,8 +130,8 @@ fn what_is_wrong_with_a_record_names_the_field() {
     let spoiled = |spoil: fn(&mut Json)| {
         let mut record = fixture().remove(1);
         spoil(&mut record);
-        let told = read(&record);
-        let Read::Unreadable { stream, error } = told else { panic!("{told:?}") };
+        let outcome = read(&record);
+        let Read::Unreadable { stream, error } = outcome else { panic!("{outcome:?}") };
         format!("{stream} {error}")
     };
     for (spoil, said) in [

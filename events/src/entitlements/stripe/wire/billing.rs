@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::fields::{
-    List, Metadata, Places, Reference, last_to_end, optional_id, optional_period, optional_seconds,
+    List, Metadata, MetadataSources, Reference, last_to_end, optional_id, optional_period, optional_seconds,
     required_amount, required_seconds,
 };
 use crate::entitlements::stripe::{BillingReason, Fact, Invoice, Period, Subscription, SubscriptionStatus};
@@ -36,14 +36,14 @@ struct WireItem {
 
 impl WireSubscription {
     pub(super) fn fact(&self, ended: bool) -> Result<Fact, WireError> {
-        let said = Places::default().and(&self.metadata, "data.object.metadata");
+        let metadata = MetadataSources::default().and(&self.metadata, "data.object.metadata");
         let period = self.period()?;
         Ok(Fact::Subscription(Subscription {
             id: required_id(&self.id, "data.object.id")?.into(),
             customer: optional_id(&self.customer, "data.object.customer")?,
-            user: said.user()?,
-            provider: said.provider()?,
-            tier: said.tier()?,
+            user: metadata.user()?,
+            provider: metadata.provider()?,
+            tier: metadata.tier()?,
             status: self.status.one_of(
                 "data.object.status",
                 "a status of a subscription",
@@ -180,15 +180,15 @@ impl WireLine {
 
 impl WireInvoice {
     pub(super) fn fact(&self, paid: bool) -> Result<Fact, WireError> {
-        let said = self.places();
+        let metadata = self.metadata_sources();
         let (payment_intent, charge) = self.payment()?;
         let invoice = Invoice {
             invoice: required_id(&self.id, "data.object.id")?.into(),
             subscription: self.subscription()?,
             customer: optional_id(&self.customer, "data.object.customer")?,
-            user: said.user()?,
-            provider: said.provider()?,
-            tier: said.tier()?,
+            user: metadata.user()?,
+            provider: metadata.provider()?,
+            tier: metadata.tier()?,
             billing_reason: self.billing_reason.optional().map(BillingReason::read),
             amount_paid: required_amount(self.amount_paid, "data.object.amount_paid", &self.currency)?,
             amount_due: required_amount(self.amount_due, "data.object.amount_due", &self.currency)?,
@@ -208,18 +208,18 @@ impl WireInvoice {
     }
 
     /// The subscription's metadata when the invoice was created, then the invoice's own.
-    fn places(&self) -> Places<'_> {
-        let mut places = Places::default();
+    fn metadata_sources(&self) -> MetadataSources<'_> {
+        let mut sources = MetadataSources::default();
         if let Some(details) = self.parent() {
-            places = places.and(&details.metadata, "data.object.parent.subscription_details.metadata");
+            sources = sources.and(&details.metadata, "data.object.parent.subscription_details.metadata");
         }
         if let Some(details) = &self.subscription_details {
-            places = places.and(&details.metadata, "data.object.subscription_details.metadata");
+            sources = sources.and(&details.metadata, "data.object.subscription_details.metadata");
         }
         for (place, line) in self.lines() {
-            places = places.and(&line.metadata, format!("data.object.lines.data[{place}].metadata"));
+            sources = sources.and(&line.metadata, format!("data.object.lines.data[{place}].metadata"));
         }
-        places.and(&self.metadata, "data.object.metadata")
+        sources.and(&self.metadata, "data.object.metadata")
     }
 
     fn subscription(&self) -> Result<Option<StripeSubscriptionId>, WireError> {

@@ -101,9 +101,9 @@ pub(super) struct Metadata {
 /// The metadata locations of an object, most specific first. Each key is taken from the first location that
 /// has it.
 #[derive(Default)]
-pub(super) struct Places<'a>(Vec<(&'a Metadata, String)>);
+pub(super) struct MetadataSources<'a>(Vec<(&'a Metadata, String)>);
 
-impl<'a> Places<'a> {
+impl<'a> MetadataSources<'a> {
     /// Adds a location, if present.
     pub(super) fn and(mut self, metadata: &'a Option<Metadata>, path: impl Into<String>) -> Self {
         self.0.extend(metadata.as_ref().map(|metadata| (metadata, path.into())));

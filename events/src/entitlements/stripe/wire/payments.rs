@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::fields::{Metadata, Places, Reference, optional_id, optional_user, required_amount};
+use super::fields::{Metadata, MetadataSources, Reference, optional_id, optional_user, required_amount};
 use crate::entitlements::stripe::{
     ChargeRefunded, Checkout, CheckoutMode, CheckoutState, Dispute, DisputeState, Fact, PaymentIntent,
     Refund, RefundStatus,
@@ -28,7 +28,7 @@ pub(super) struct WireCheckout {
 impl WireCheckout {
     /// Uses the session's own `payment_status` when the event type implies no state.
     pub(super) fn fact(&self, state: Option<CheckoutState>) -> Result<Fact, WireError> {
-        let said = Places::default().and(&self.metadata, "data.object.metadata");
+        let metadata = MetadataSources::default().and(&self.metadata, "data.object.metadata");
         let mode =
             self.mode.one_of("data.object.mode", "payment, subscription or setup", CheckoutMode::read)?;
         Ok(Fact::Checkout(Checkout {
@@ -41,12 +41,12 @@ impl WireCheckout {
             payment_intent: optional_id(&self.payment_intent, "data.object.payment_intent")?,
             subscription: optional_id(&self.subscription, "data.object.subscription")?,
             customer: optional_id(&self.customer, "data.object.customer")?,
-            user: match said.user()? {
+            user: match metadata.user()? {
                 Some(user) => Some(user),
                 None => optional_user(&self.client_reference_id, "data.object.client_reference_id")?,
             },
-            provider: said.provider()?,
-            purchase: said.purchase()?,
+            provider: metadata.provider()?,
+            purchase: metadata.purchase()?,
             amount_total: match (mode, self.amount_total) {
                 (CheckoutMode::Setup, None) => None,
                 (CheckoutMode::Setup | CheckoutMode::Payment | CheckoutMode::Subscription, total) => {
@@ -85,15 +85,15 @@ struct WirePaymentDetails {
 
 impl WirePaymentIntent {
     pub(super) fn fact(&self, succeeded: bool) -> Result<Fact, WireError> {
-        let said = Places::default().and(&self.metadata, "data.object.metadata");
+        let metadata = MetadataSources::default().and(&self.metadata, "data.object.metadata");
         let asked = required_amount(self.amount, "data.object.amount", &self.currency)?;
         Ok(Fact::PaymentIntent(PaymentIntent {
             id: required_id(&self.id, "data.object.id")?.into(),
             succeeded,
             customer: optional_id(&self.customer, "data.object.customer")?,
-            user: said.user()?,
-            provider: said.provider()?,
-            purchase: said.purchase()?,
+            user: metadata.user()?,
+            provider: metadata.provider()?,
+            purchase: metadata.purchase()?,
             invoice: self.invoice()?,
             amount: match self.amount_received {
                 Some(_) if succeeded => {
