@@ -20,6 +20,8 @@ mod snapshots;
 mod state_diagram;
 mod upcoming_collections;
 
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use dues_events::Time;
 use dues_events::collections::eligibility::Rules;
 use dues_processors::collections::Collector;
@@ -27,15 +29,11 @@ use dues_processors::read_models::ReadModels;
 use dues_projections::entitlements::dues::TierMap;
 use dues_store::Store;
 use dues_store::embedded::Embedded;
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::{Method, StatusCode};
 use std::sync::Arc;
 
 use crate::local::gateway::AnyGateway;
 use crate::local::settings;
 use crate::output::Error;
-pub(crate) use live_updates::Body;
 pub(crate) use page::redirect;
 use page::{MenuCounts, Page, respond};
 pub(crate) use query::{Query, percent_encode};
@@ -94,7 +92,7 @@ impl Console {
     }
 
     /// Serves a console path; the caller has authenticated the request.
-    pub(crate) async fn handle(&self, request: PageRequest<'_>) -> hyper::Response<Body> {
+    pub(crate) async fn handle(&self, request: PageRequest<'_>) -> Response {
         let query = Query::parse(request.query);
         let is_read = matches!(*request.method, Method::GET | Method::HEAD);
         let rest = request.path.strip_prefix("/console/").unwrap_or_default();
@@ -150,6 +148,6 @@ enum Reply {
     Redirect(String),
 }
 
-fn asset(content_type: &'static str, text: &'static str) -> hyper::Response<Body> {
-    respond(StatusCode::OK, content_type, Full::new(Bytes::from_static(text.as_bytes())))
+fn asset(content_type: &'static str, text: &'static str) -> Response {
+    respond(StatusCode::OK, content_type, text)
 }

@@ -11,6 +11,7 @@ pub(crate) mod login_rate_limit;
 pub(crate) mod metrics;
 pub(crate) mod monitor;
 pub(crate) mod openapi;
+pub(crate) mod routes;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod streams;

@@ -3,7 +3,12 @@
 //!
 //! Without a token it answers only programs on this machine.
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::response::IntoResponse as _;
 use dues_store::{SharedClock, Store, SystemClock};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,11 +21,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tower::ServiceExt as _;
 
 use crate::args::{LockArgs, ServeArgs};
 use crate::local::shutdown::Signals;
 use crate::output::{self, Error};
-use crate::server::app::App;
+use crate::server::app::{App, ClientAddress, router};
 use crate::server::auth::Auth;
 use crate::server::instance_lock::InstanceLock;
 pub(crate) use crate::server::schedule::Timetable;
@@ -125,9 +131,9 @@ async fn accept(
     room: Arc<Semaphore>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let connections = stopping.clone();
+    let (connections, router) = (stopping.clone(), router(&app));
     tokio::select! {
-        () = accept_all(&listener, &app, &room, &connections) => {}
+        () = accept_all(&listener, &app, &router, (&room, &connections)) => {}
         () = stop_requested(&mut stopping) => {}
     }
 }
@@ -135,8 +141,8 @@ async fn accept(
 async fn accept_all(
     listener: &TcpListener,
     app: &Arc<App>,
-    room: &Arc<Semaphore>,
-    stopping: &watch::Receiver<bool>,
+    router: &Router,
+    (room, stopping): (&Arc<Semaphore>, &watch::Receiver<bool>),
 ) {
     // The semaphore is never closed.
     while let Ok(place) = room.clone().acquire_owned().await {
@@ -145,7 +151,7 @@ async fn accept_all(
                 // Responses are small and written whole: do not delay them (Nagle). If the client has
                 // disconnected, serving it will fail.
                 let _ = client.set_nodelay(true);
-                drop(tokio::spawn(serve(client, address.ip(), app.clone(), place, stopping.clone())));
+                drop(tokio::spawn(serve(client, address.ip(), router.clone(), place, stopping.clone())));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -159,17 +165,19 @@ async fn accept_all(
 async fn serve(
     client: TcpStream,
     from: IpAddr,
-    app: Arc<App>,
+    router: Router,
     place: OwnedSemaphorePermit,
     mut stopping: watch::Receiver<bool>,
 ) {
     let place = Arc::new(place);
-    let service = service_fn(|request| {
-        let (app, place) = (app.clone(), place.clone());
+    let service = service_fn(|request: Request<Incoming>| {
+        let (router, place) = (router.clone(), place.clone());
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ClientAddress(from));
         // A task of its own: a client that disconnects must not interrupt a command that holds a lock.
         tokio::spawn(async move {
             let _place = place;
-            app.answer(request, from).await
+            router.oneshot(request).await.into_response()
         })
     });
     let connection = http1::Builder::new()

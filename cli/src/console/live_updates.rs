@@ -1,15 +1,14 @@
 //! Live updates as server-sent events: one message a second, the same for every subscriber.
 
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use axum::response::Response;
 use futures::stream::unfold;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::StatusCode;
-use hyper::body::{Bytes, Frame};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
 use super::format::{date_time, dollars, member_path, status_class};
-use super::page::{respond, respond_with};
+use super::page::respond;
 use super::snapshots::{Snapshot, Snapshots, Transition};
 use crate::output::grouped;
 use dues_events::billing::record::Status;
@@ -17,14 +16,10 @@ use dues_events::billing::record::Status;
 /// Each subscriber holds one of the server's connections.
 const MAX_SUBSCRIBERS: usize = 64;
 
-/// A response body: a complete page, or an endless event stream.
-pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
-
 /// Streams every snapshot until the client disconnects or the program stops.
-pub(super) fn stream(snapshots: &Snapshots) -> hyper::Response<Body> {
+pub(super) fn stream(snapshots: &Snapshots) -> Response {
     let Some((subscriber, updates)) = snapshots.subscribe(MAX_SUBSCRIBERS) else {
-        let busy = Full::new(Bytes::from_static(b"too many subscribers"));
-        return respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", busy);
+        return respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", "too many subscribers");
     };
     let events = unfold(
         (subscriber, updates, snapshots.stopping(), true),
@@ -36,11 +31,11 @@ pub(super) fn stream(snapshots: &Snapshots) -> hyper::Response<Body> {
                 }
             }
             let data = message(&updates.borrow_and_update());
-            let event = Frame::data(Bytes::from(format!("data: {data}\n\n")));
+            let event = Bytes::from(format!("data: {data}\n\n"));
             Some((Ok::<_, Infallible>(event), (subscriber, updates, stopping, false)))
         },
     );
-    respond_with(StatusCode::OK, "text/event-stream", StreamBody::new(events).boxed_unsync())
+    respond(StatusCode::OK, "text/event-stream", Body::from_stream(events))
 }
 
 /// `text` has the content of every `data-live` element; the rest feeds the charts.

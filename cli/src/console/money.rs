@@ -1,10 +1,10 @@
 //! Unapplied money: what arrived and pays for nothing, why, and forms to apply, refund or dismiss it.
 
+use axum::http::StatusCode;
 use dues_events::{Record, SubscriptionId};
 use dues_processors::collections::money::MoneyError;
 use dues_store::CommitError;
 use dues_store::billing::money::{MoneyRow, MoneyStatus};
-use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::format::{amount, count, day, dollars, member_link, record_link, time};

@@ -1,15 +1,14 @@
 //! The frame of every page, and the headers that keep it safe.
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::StatusCode;
-use hyper::body::Bytes;
-use hyper::header::{
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use axum::response::Response;
 use maud::{DOCTYPE, Markup, html};
 
-use super::live_updates::Body;
 use super::sign_in::SIGN_OUT;
 use crate::output::{Error, grouped};
 
@@ -51,7 +50,7 @@ impl Page {
     }
 
     /// The whole document with its headers; sessions get a sign-out button.
-    pub(super) fn response(self, counts: MenuCounts, signed_in: bool) -> hyper::Response<Body> {
+    pub(super) fn response(self, counts: MenuCounts, signed_in: bool) -> Response {
         let menu = [
             (MenuItem::Overview, "/", "Overview", None),
             (MenuItem::Calendar, "/console/calendar", "Calendar", None),
@@ -104,12 +103,7 @@ impl Page {
 }
 
 /// The whole document around a `body` element, with or without the script.
-pub(super) fn html_response(
-    status: StatusCode,
-    title: &str,
-    script: bool,
-    body: &Markup,
-) -> hyper::Response<Body> {
+pub(super) fn html_response(status: StatusCode, title: &str, script: bool, body: &Markup) -> Response {
     let document = html! {
         (DOCTYPE)
         html lang="en" {
@@ -125,7 +119,7 @@ pub(super) fn html_response(
             (body)
         }
     };
-    respond(status, "text/html; charset=utf-8", Full::new(Bytes::from(printable(document))))
+    respond(status, "text/html; charset=utf-8", printable(document))
 }
 
 /// Control characters in ids and payloads become U+FFFD: browsers would drop or misread them. maud escapes
@@ -157,38 +151,24 @@ pub(super) fn unavailable(error: &Error) -> Page {
 }
 
 /// 405.
-pub(super) fn not_allowed() -> hyper::Response<Body> {
-    let body = Full::new(Bytes::from_static(b"method not allowed\n"));
-    let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
+pub(super) fn not_allowed() -> Response {
+    let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, "method not allowed\n");
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }
 
 /// 303: the browser follows with a GET.
-pub(crate) fn redirect(path: &str) -> hyper::Response<Body> {
-    let mut response = respond(StatusCode::SEE_OTHER, PLAIN_TEXT, Full::new(Bytes::new()));
+pub(crate) fn redirect(path: &str) -> Response {
+    let mut response = respond(StatusCode::SEE_OTHER, PLAIN_TEXT, Body::empty());
     // Paths are percent-encoded, so they are valid header values.
     let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/"));
     response.headers_mut().insert(LOCATION, location);
     response
 }
 
-/// A response with a complete body.
-pub(super) fn respond(
-    status: StatusCode,
-    content_type: &'static str,
-    body: Full<Bytes>,
-) -> hyper::Response<Body> {
-    respond_with(status, content_type, body.boxed_unsync())
-}
-
 /// A response with the headers that every console response has.
-pub(super) fn respond_with(
-    status: StatusCode,
-    content_type: &'static str,
-    body: Body,
-) -> hyper::Response<Body> {
-    let mut response = hyper::Response::new(body);
+pub(super) fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     for (name, value) in [
         (CONTENT_TYPE, content_type),

@@ -1,9 +1,9 @@
 //! The sign-in page, for servers that require a token.
 
-use hyper::StatusCode;
+use axum::http::StatusCode;
+use axum::response::Response;
 use maud::html;
 
-use super::live_updates::Body;
 use super::page::html_response;
 
 /// The path of the sign-in form.
@@ -12,7 +12,7 @@ pub(crate) const SIGN_IN: &str = "/console/sign-in";
 pub(crate) const SIGN_OUT: &str = "/console/sign-out";
 
 /// The form; after signing in the browser continues at `next`. `error` says why the last attempt failed.
-pub(crate) fn sign_in_page(status: StatusCode, next: &str, error: Option<&str>) -> hyper::Response<Body> {
+pub(crate) fn sign_in_page(status: StatusCode, next: &str, error: Option<&str>) -> Response {
     let body = html! {
         body.alone {
             main {

@@ -1,12 +1,12 @@
 //! Authentication: the bearer token or a session. Without a token the server answers only programs on this
 //! machine, and rejects requests from web pages of other sites.
 
+use axum::http::Method;
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use dues_events::Time;
 use dues_processors::api::Response;
-use hyper::Method;
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
-use hyper::http::request::Parts;
-use hyper::http::uri::Authority;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use subtle::ConstantTimeEq as _;
@@ -53,6 +53,16 @@ pub(super) enum Caller {
     Program,
     /// A browser with a session.
     Browser,
+}
+
+impl Caller {
+    /// The name of the actor in history. One token is one identity.
+    pub(super) fn actor(self) -> &'static str {
+        match self {
+            Self::Program => "api",
+            Self::Browser => "console",
+        }
+    }
 }
 
 impl Auth {
@@ -181,12 +191,12 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::{COOKIE, HeaderName};
+    use axum::http::header::{COOKIE, HeaderName};
 
     const NOW: Time = Time::UNIX_EPOCH;
 
     fn head(method: Method, headers: &[(HeaderName, Option<&str>)]) -> Parts {
-        let mut head = hyper::Request::builder().method(method).body(()).unwrap().into_parts().0;
+        let mut head = axum::http::Request::builder().method(method).body(()).unwrap().into_parts().0;
         head.headers = headers
             .iter()
             .filter_map(|(name, value)| Some((name.clone(), (*value)?.parse().unwrap())))

@@ -1,18 +1,35 @@
 //! Console sign-in. Browsers cannot send the token with every request, so a form exchanges it for a session
 //! cookie.
 
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::response::Response as Answer;
 use dues_processors::api::Response;
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE};
-use hyper::http::request::Parts;
-use hyper::{Method, StatusCode};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::app::{Answer, App, closing, known, template, written};
+use super::app::{App, ClientAddress, closing, known, template, written};
 use super::auth::{Auth, Caller, TokenAuth, is_of_another_page, is_secure};
 use super::session;
 use crate::console::{self, Query, SIGN_IN, SIGN_OUT};
+
+/// Serves the sign-in and sign-out paths of a server with a token.
+pub(super) async fn sign_in_or_out(
+    State(app): State<Arc<App>>,
+    Extension(ClientAddress(from)): Extension<ClientAddress>,
+    request: Request,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    match &app.auth {
+        Auth::Token(token) => app.sign_in_or_out(token, &head, body, from).await,
+        Auth::Local => written(Response::error(404, "no_such_path", "this server has no token")),
+    }
+}
 
 /// Delay of the response to a wrong token.
 const DELAY: Duration = Duration::from_millis(500);
@@ -42,14 +59,7 @@ impl App {
         Err(Box::new(closing(written(refused))))
     }
 
-    /// Serves the sign-in and sign-out paths.
-    pub(super) async fn sign_in_or_out(
-        &self,
-        token: &TokenAuth,
-        head: &Parts,
-        body: Incoming,
-        from: IpAddr,
-    ) -> Answer {
+    async fn sign_in_or_out(&self, token: &TokenAuth, head: &Parts, body: Body, from: IpAddr) -> Answer {
         let (path, reads) = (head.uri.path(), matches!(head.method, Method::GET | Method::HEAD));
         if reads && path == SIGN_IN {
             let query = Query::parse(head.uri.query().unwrap_or_default());

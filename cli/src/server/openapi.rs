@@ -1,21 +1,19 @@
 //! The OpenAPI document of this server: its own routes, the webhook, and the REST API.
 
 use dues_processors::STREAMS;
-use dues_processors::api::document::{Document, Operation, one_of};
+use dues_processors::api::document::{Document, one_of};
 use dues_processors::api::{self, Api};
 use dues_processors::entitlements::stripe_webhook;
 use dues_store::embedded::Embedded;
-use hyper::Method;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use utoipa::openapi::example::Example;
-use utoipa::openapi::schema::{Array, ObjectBuilder, Schema, Type};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder};
-use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr};
 
-use super::app::{HEALTH, METRICS, OPENAPI, READY, STREAM};
 use super::auth::Auth;
+use super::routes;
 use crate::local::gateway::AnyGateway;
 
 /// Errors of every route, in addition to those of authentication.
@@ -42,86 +40,14 @@ fn finish(document: Document, auth: &Auth) -> Value {
 
 fn own() -> Document {
     let document = Document::new(env!("CARGO_PKG_VERSION"))
-        .with_tag("server", "The program itself, and the streams that it reads.")
-        .with(
-            &Method::GET,
-            HEALTH,
-            Operation::new("get_health", "Whether the program runs.")
-                .answer::<Health>(200, "It runs.")
-                .open(),
-        )
-        .with(
-            &Method::GET,
-            READY,
-            Operation::new(
-                "get_readiness",
-                "Whether the store is writable, no stream lags, and nothing fails.",
-            )
-            .answer::<Ready>(200, "Ready.")
-            .answer::<Ready>(503, "Not ready, and why."),
-        )
-        .with(
-            &Method::GET,
-            METRICS,
-            Operation::new("get_metrics", "Metrics for Prometheus.")
-                .answer_text(200, "The text format, version 0.0.4.")
-                .errors(&[503]),
-        )
-        .with(
-            &Method::GET,
-            OPENAPI,
-            Operation::new("get_openapi", "This document.").answer::<OpenApiDocument>(200, "OpenAPI 3.1."),
-        )
-        .with(&Method::POST, STREAM, append());
-    let document = document.with_tag("webhooks", "Deliveries of others.");
-    stripe_webhook::scheme(document.with(&Method::POST, stripe_webhook::PATH, stripe_webhook::operation()))
-}
-
-fn append() -> Operation {
-    let lines = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some("One record a line, each of the shape `StreamRecord`."))
-        .build();
-    let record = RefOr::Ref(Ref::from_schema_name(StreamRecord::name()));
-    let examples = STREAMS.into_iter().filter_map(|stream| {
-        let record = example_of(stream)?;
-        Some((stream.to_owned(), example(stream, &record)))
-    });
-    let ndjson =
-        ContentBuilder::new().schema(Some(Schema::Object(lines))).examples_from_iter(examples).build();
-    let array = Content::new(Some(Schema::Array(Array::new(record))));
-    Operation::new(
-        "append_to_stream",
-        "Appends records to a stream; answered when they are durable. Records that cannot be read are \
-            parked.",
-    )
-    .id("name", one_of(STREAMS))
-    .names::<StreamRecord>()
-    .content("application/x-ndjson", ndjson)
-    .content("application/json", array)
-    .answer::<Appended>(202, "Durable, and will be processed.")
-    .errors(&[400, 404, 503])
-}
-
-fn example(stream: &str, record: &Value) -> Example {
-    let mut example = Example::new();
-    example.summary = format!("A record of {stream}.");
-    example.value = Some(Value::String(record.to_string()));
-    example
-}
-
-/// The first example of a stream's section in `docs/streams.md`, which a test ingests.
-fn example_of(stream: &str) -> Option<Value> {
-    const PAGE: &str = include_str!("../../../docs/streams.md");
-    let section = PAGE.split("\n## ").find(|section| section.lines().next() == Some(stream))?;
-    let block = section.split("```json\n").nth(1)?.split("```").next()?;
-    serde_json::Deserializer::from_str(block).into_iter().next()?.ok()
+        .with_tag("server", "The program itself, and the streams that it reads.");
+    stripe_webhook::scheme(routes::declare_open(routes::declare(document)))
 }
 
 /// The program runs.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "a schema")]
-struct Health {
+pub(super) struct Health {
     /// Always `ok`.
     status: String,
 }
@@ -129,7 +55,7 @@ struct Health {
 /// Whether the program can do its work.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "a schema")]
-struct Ready {
+pub(super) struct Ready {
     ready: bool,
     writable: bool,
     /// By stream.
@@ -159,7 +85,7 @@ struct LastError {
 /// Records were appended.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "a schema")]
-struct Appended {
+pub(super) struct Appended {
     #[schema(schema_with = streams)]
     stream: String,
     accepted: u64,
@@ -169,7 +95,7 @@ struct Appended {
 #[derive(ToSchema)]
 #[schema(as = OpenApi)]
 #[allow(dead_code, reason = "a schema")]
-struct OpenApiDocument {
+pub(super) struct OpenApiDocument {
     openapi: String,
     info: BTreeMap<String, Value>,
     paths: BTreeMap<String, Value>,
@@ -178,7 +104,7 @@ struct OpenApiDocument {
 /// A record of a stream. Each stream has fields of its own.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "a schema")]
-struct StreamRecord {
+pub(super) struct StreamRecord {
     /// The owner, which orders the records of a user.
     user_id: Option<String>,
     #[serde(flatten)]
@@ -193,6 +119,7 @@ fn streams() -> RefOr<Schema> {
 mod tests {
     use super::*;
     use crate::server::auth::TokenAuth;
+    use crate::server::routes::{HEALTH, METRICS, OPENAPI, READY, STREAM, example_of};
     use serde_json::json;
 
     #[test]

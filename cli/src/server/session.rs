@@ -4,10 +4,10 @@
 //! cannot be recovered from it. The server stores no sessions: a restart ends none, and a new token ends
 //! all.
 
+use axum::http::header::{COOKIE, HeaderMap, HeaderValue};
 use chrono::TimeDelta;
 use dues_events::Time;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use hyper::header::{COOKIE, HeaderMap, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
 use super::auth::secrets_match;

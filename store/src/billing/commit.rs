@@ -92,8 +92,9 @@ impl<E: Engine> Store<E> {
         let (record, committed) = self.commit(current, &commit).await?;
         self.list_changed_money(&unapplied, &record).await?;
         user.set(*record);
-        if user.get(id).is_some_and(|record| needs_followup(user, record)) {
-            Box::pin(self.apply_followups(user, id)).await?;
+        // Not only of this record: a crash may have left the follow-up of a record that followed it.
+        if user.records.iter().any(|record| needs_followup(user, record)) {
+            Box::pin(self.apply_record_followups(user)).await?;
         }
         Ok(committed)
     }

@@ -58,7 +58,7 @@ fn an_export_is_imported_into_an_empty_folder_and_everything_is_there_again() {
     assert_eq!(again.status.code(), Some(1));
     assert_says(&String::from_utf8_lossy(&again.stderr), &["is not empty"]);
     let spoiled = std::fs::read_to_string(&file).unwrap().replacen(
-        "\"table\":\"billing-activity-history\"",
+        "\"table\":\"billing-activity\"",
         "\"table\":\"nonsense\"",
         1,
     );
