@@ -94,7 +94,17 @@ fn parse_usual(text: &[u8]) -> Option<Time> {
 #[must_use]
 pub fn parse_or_day(text: &str) -> Option<Time> {
     let day = || text.parse::<NaiveDate>().ok().map(|day| day.and_time(NaiveTime::MIN).and_utc());
-    parse(text).ok().or_else(day).filter(|at| (1..=9999).contains(&at.year()))
+    parse(text).ok().or_else(day).filter(|at| is_in_range(*at))
+}
+
+/// The years of facts, in words.
+pub const RANGE: &str = "the years 1970 and 2199";
+
+/// Whether a time can be that of a fact. Go's zero time means "not set", and a date near the end of the
+/// calendar has no next due date: neither may get into a row.
+#[must_use]
+pub fn is_in_range(at: Time) -> bool {
+    (1970..=2199).contains(&at.year())
 }
 
 impl GoTime {

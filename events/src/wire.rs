@@ -170,8 +170,14 @@ impl Field for Option<String> {
 
 pub(crate) fn required_time(value: &Option<String>, field: &str) -> Result<Time, WireError> {
     let text = value.required(field)?;
-    crate::time::parse(text)
-        .map_err(|e| WireError::new(field, format!("{} is not an RFC 3339 time: {e}", quoted(text))))
+    let at = crate::time::parse(text)
+        .map_err(|e| WireError::new(field, format!("{} is not an RFC 3339 time: {e}", quoted(text))))?;
+    match crate::time::is_in_range(at) {
+        true => Ok(at),
+        false => {
+            Err(WireError::new(field, format!("{} is not between {}", quoted(text), crate::time::RANGE)))
+        }
+    }
 }
 
 /// The longest accepted id: it must fit into a table key.

@@ -50,8 +50,9 @@ async fn scheduled<E: Engine>(engine: &E, user: &str, day: &str) -> Record {
 }
 
 /// A copy of a record with another key and state.
+/// A copy in another state, as a reader of its row sees it: with the attempts that the state follows from.
 fn copy(record: &Record, n: usize, date: &str, state: State) -> Record {
-    Record {
+    let copy = Record {
         subscription_id: SubscriptionId::from(format!("00000000-0000-4000-8000-{n:012}")),
         billing_date: GoTime::read(date).unwrap().unwrap(),
         last_run_date: Some(GoTime::nine_digits(t("2026-01-05T00:00:00Z"))),
@@ -59,7 +60,8 @@ fn copy(record: &Record, n: usize, date: &str, state: State) -> Record {
         version: 0,
         state,
         ..record.clone()
-    }
+    };
+    Record::from_item(copy.to_item()).unwrap()
 }
 
 fn error() -> State {

@@ -244,7 +244,7 @@ fn chains(books: &Books, wrong: &mut Vec<String>) {
 fn whole_changes(acts: &[&str], books: &Books, now: &str, wrong: &mut Vec<String>) {
     let has = |wanted: &[&str]| acts.iter().any(|act| wanted.contains(act));
     let live = || books.billing.iter().filter(|row| !is_superseded(row));
-    let begins_again = has(&["ACTIVATE", "REACTIVATE", "RETRACT"]);
+    let begins_again = has(&["ACTIVATE", "REACTIVATE", "REACTIVATE on its date", "RETRACT"]);
     if has(&["CLOSEACCOUNT"]) && !begins_again {
         // A debit in flight settles first; what it leaves open ends with the next run, on the same day.
         let ends_today = |row: &Item| is_marked(row) && text(row, "cancel_at").get(..10) <= now.get(..10);

@@ -13,7 +13,7 @@ use crate::output::Error;
 pub(crate) async fn run(data: &Path, args: &PayArgs) -> Result<(), Error> {
     let store = open_store(data, &args.record)?;
     let collector = collector(&store, &args.gateway, &args.age, &args.lock)?;
-    let pay = Command::Pay { new_account: args.new_account };
+    let pay = Command::Pay { new_account: args.new_account, authorised: args.authorised };
     let is_locked = |reply: &CommandReply| matches!(reply, CommandReply::Collected(UserCollection::Locked));
     let reply = retry_while_locked(&store.clock, &args.lock, "this member is", is_locked, async || {
         execute(&collector, &args.record, pay).await

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!                   intended  paused  unpaused                   pause expired   waived  cancelled  too old
-//! SCHEDULED, ERROR  ACHSENT   PAUSED  –                          –               WAIVED  CANCELLED  STALE
+//! SCHEDULED         ACHSENT   PAUSED  –                          –               WAIVED  CANCELLED  STALE
+//! ERROR             ACHSENT   –       –                          –               WAIVED  CANCELLED  STALE
 //! PAUSED            –         –       SCHEDULED, PAUSED_SKIPPED  PAUSED_SKIPPED  WAIVED  CANCELLED  STALE
 //! ACHSENT           –         –       –                          –               –       –          –
 //! COMPLETED         –         –       –                          –               –       –          –
@@ -78,6 +79,9 @@ pub enum Rejection {
     /// The period is already paid.
     #[error("billing_status: the period is already paid")]
     AlreadyPaid,
+    /// A debit of it has failed: what the member is behind with is not paused, the next record is.
+    #[error("billing_status: a debit of this record has failed; pause the record that follows it")]
+    Presented,
     /// The record is paused.
     #[error("billing_status: the record is paused")]
     OnPause,
@@ -87,6 +91,9 @@ pub enum Rejection {
     /// No open record of the user can take the event.
     #[error("user_id: {0} has no open billing record for this")]
     NothingOpen(String),
+    /// Another record of the member bills the month of the new due date.
+    #[error("to: another record of this member bills {0}")]
+    PeriodTaken(String),
 }
 
 impl Rejection {
@@ -103,9 +110,11 @@ impl Rejection {
             Self::AlreadySent => "already_sent",
             Self::InFlight => "in_flight",
             Self::AlreadyPaid => "already_paid",
+            Self::Presented => "presented",
             Self::OnPause => "on_pause",
             Self::NotPaused(_) => "not_paused",
             Self::NothingOpen(_) => "nothing_open",
+            Self::PeriodTaken(_) => "period_taken",
         }
     }
 }
@@ -318,11 +327,12 @@ fn free(record: &Record, event: &Event) -> Decision {
 
 fn paused(record: &Record, event: &Event, months: u32) -> Decision {
     match phase(record) {
-        Phase::Open => {
+        Phase::Open if was_never_presented(record) => {
             let mut after = record.clone();
             after.standing = Standing::Paused { months };
             applied(after, event)
         }
+        Phase::Open => Err(Rejection::Presented),
         Phase::InFlight => Err(Rejection::InFlight),
         Phase::Paused => Err(Rejection::OnPause),
         Phase::Paid => Err(Rejection::AlreadyPaid),
@@ -334,7 +344,7 @@ fn paused(record: &Record, event: &Event, months: u32) -> Decision {
 /// next one follows.
 fn unpaused(record: &Record, event: &Event) -> Decision {
     match phase(record) {
-        Phase::Paused if event.at < record.billing_date.at() => {
+        Phase::Paused if event.at.date_naive() <= record.billing_date.at().date_naive() => {
             let mut after = record.clone();
             after.standing = Standing::Open;
             tagged(after, event, UpdatedEvent::PauseResume)
@@ -467,11 +477,12 @@ fn cancel_requested(record: &Record, event: &Event, time: CancelTime) -> Decisio
     }
 }
 
-/// Withdraws a cancellation, also from a record that has settled since: its next record inherits the request.
+/// Withdraws a cancellation that has not taken effect, also from a record that has settled since: its next
+/// record inherits the request.
 fn cancel_retracted(record: &Record, event: &Event) -> Decision {
     match phase(record) {
         Phase::Open | Phase::Paused | Phase::InFlight | Phase::Paid | Phase::Ended
-            if record.cancel_at.is_some() =>
+            if record.is_cancelling(event.at) =>
         {
             let mut after = record.clone();
             after.cancel_at = None;

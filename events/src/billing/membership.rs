@@ -136,7 +136,7 @@ pub fn plan(
             on_each(&covered, event, takes_part, |_| EventKind::CancelRequested(CancelTime::PeriodEnd))
         }
         Change::Retract => {
-            on_each(&covered, event, |r| r.cancel_at.is_some(), |_| EventKind::CancelRetracted)
+            on_each(&covered, event, |r| r.is_cancelling(event.at), |_| EventKind::CancelRetracted)
         }
         Change::CloseAccount => on_each(&covered, event, takes_part, |r| match r.state {
             State::AchSent(_) | State::Completed(_) => EventKind::CancelRequested(CancelTime::Now),
@@ -150,17 +150,7 @@ pub fn plan(
             | State::Stale(_) => EventKind::Cancelled,
         }),
         Change::Pause { months } => {
-            let scheduled = on_each(&covered, event, is_scheduled, |_| EventKind::Paused { months: *months });
-            if scheduled.is_empty() && !covered.iter().any(|r| is_paused(r)) {
-                on_each(
-                    &covered,
-                    event,
-                    |r| r.is_open() && !is_paused(r),
-                    |_| EventKind::Paused { months: *months },
-                )
-            } else {
-                scheduled
-            }
+            on_each(&covered, event, is_scheduled, |_| EventKind::Paused { months: *months })
         }
         Change::Unpause => on_each(&covered, event, is_paused, |_| EventKind::Unpaused),
         Change::Upgrade(plan) => {
@@ -281,9 +271,11 @@ fn on_each(
 }
 
 fn activate(records: &[Record], event: &MembershipEvent, new: &NewMembership) -> Vec<Step> {
-    let active = |r: &Record| {
-        (is_scheduled(r) || is_paused(r) || matches!(r.state, State::AchSent(_))) && r.superseded_by.is_none()
-    };
+    // A debit in flight of a membership that has ended settles, and nothing follows it.
+    let has_ended = |r: &Record| r.cancel_at.as_ref().is_some_and(|end| end.at() <= event.at);
+    let is_in_flight = |r: &Record| matches!(r.state, State::AchSent(_)) && !has_ended(r);
+    let active =
+        |r: &Record| (is_scheduled(r) || is_paused(r) || is_in_flight(r)) && r.superseded_by.is_none();
     if records.iter().any(active) {
         return Vec::new();
     }

@@ -289,6 +289,12 @@ impl Record {
         self.state.status()
     }
 
+    /// Whether a cancellation was requested that has not taken effect at that time.
+    #[must_use]
+    pub fn is_cancelling(&self, at: Time) -> bool {
+        self.cancel_at.as_ref().is_some_and(|end| end.at() > at)
+    }
+
     /// Whether it is still to be collected: SCHEDULED, ERROR or PAUSED. (ACHSENT is in flight.)
     #[must_use]
     pub fn is_open(&self) -> bool {

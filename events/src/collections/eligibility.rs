@@ -321,11 +321,12 @@ fn judge_open(
     if record.superseded_by.is_some() {
         return Eligibility::Skip(Reason::Superseded);
     }
-    if let Err(reason) = membership_goes_on(record, of_user) {
-        return Eligibility::Skip(reason);
-    }
+    // A return of before the cancellation, that came after it, leaves the record open.
     if cancel_is_due(record, now) {
         return Eligibility::Cancel;
+    }
+    if let Err(reason) = membership_goes_on(record, of_user) {
+        return Eligibility::Skip(reason);
     }
     if record.billing_date.at() + days(rules.old_days) < now {
         return Eligibility::Stale;
@@ -425,7 +426,9 @@ fn membership_goes_on(record: &Record, of_user: &[Record]) -> Result<(), Reason>
     if since.is_some() && later().any(|(_, other_since)| other_since > since) {
         return Err(Reason::Superseded);
     }
-    if later().any(|(other, other_since)| other_since == since && other.status() == Status::Cancelled) {
+    // A superseded record belongs to another membership, even one that began at the same instant.
+    let ended = |other: &Record| other.status() == Status::Cancelled && other.superseded_by.is_none();
+    if later().any(|(other, other_since)| other_since == since && ended(other)) {
         return Err(Reason::MembershipEnded);
     }
     Ok(())

@@ -2,8 +2,9 @@
 
 use dues_events::billing::event::{CancelTime, Event, EventKind};
 use dues_events::billing::membership::may_be_returned;
+use dues_events::calendar::billing_period;
 use dues_events::collections::eligibility::{CollectionRequest, Trigger};
-use dues_events::{Record, Rejection, State, SubscriptionId, Time, UserId};
+use dues_events::{Record, Rejection, State, Status, SubscriptionId, Time, UserId};
 use dues_store::billing::user_records::UserRecords;
 use dues_store::{CommitError, Committed, Engine};
 
@@ -17,6 +18,8 @@ pub enum Command {
     Pay {
         /// The member has a new account on file.
         new_account: bool,
+        /// The member has authorised the debit again, or its terms were corrected: R08, R11.
+        authorised: bool,
     },
     /// Waive the period.
     Waive,
@@ -75,11 +78,10 @@ pub async fn command<E: Engine, G: Gateway>(
     actor: &str,
 ) -> Result<CommandReply, CommitError> {
     let kind = match command {
-        Command::Pay { new_account } => {
-            // A request to pay authorises the debit.
+        Command::Pay { new_account, authorised } => {
             let request = CollectionRequest {
                 only: Some(id.clone()),
-                authorised: true,
+                authorised,
                 new_account,
                 actor: Some(actor.to_owned()),
                 ..CollectionRequest::triggered_by(Trigger::Manual)
@@ -107,8 +109,8 @@ pub async fn command<E: Engine, G: Gateway>(
             let record = record.ok_or_else(|| Rejection::UnknownSubscription(id.clone()))?;
             return Ok(CommandReply::Changed(Box::new(record)));
         };
-        if matches!(command, Command::Move { .. }) {
-            may_move(&record)?;
+        if let Command::Move { to } = command {
+            may_move(&record, to, &records.records)?;
         }
         if done.is_empty() && matches!(record.state, State::Completed(_)) {
             return Err(Rejection::AlreadyPaid.into());
@@ -131,9 +133,20 @@ pub async fn command<E: Engine, G: Gateway>(
     Err(dues_store::StoreError::Contended(MAX_STEPS).into())
 }
 
-/// Only a record that is still to be collected can get another due date.
-fn may_move(record: &Record) -> Result<(), Rejection> {
+/// Only a record that is still to be collected can get another due date, and only in a month that no other
+/// record of the member bills.
+fn may_move(record: &Record, to: Time, of_user: &[Record]) -> Result<(), Rejection> {
+    let period = billing_period(to);
+    let bills_it = |other: &Record| {
+        other.subscription_id != record.subscription_id
+            && other.status() != Status::Cancelled
+            && other.superseded_by.is_none()
+            && billing_period(other.billing_date.at()) == period
+    };
     match &record.state {
+        State::Scheduled | State::Error(_) | State::Paused(_) if of_user.iter().any(bills_it) => {
+            Err(Rejection::PeriodTaken(period))
+        }
         State::Scheduled | State::Error(_) | State::Paused(_) => Ok(()),
         State::AchSent(_) => Err(Rejection::InFlight),
         State::Completed(_) => Err(Rejection::AlreadyPaid),

@@ -95,8 +95,8 @@ pub enum JobError {
     },
 }
 
-/// Below this number, records are too old one by one.
-const FEWEST_STALE: u64 = 5;
+/// Fewer than this are no share of a run.
+const FEWEST_STALE: u64 = 2;
 
 /// Whether a run may make any number of records STALE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -194,8 +194,10 @@ fn sent(record: &Record) -> String {
         n => format!("Debit number {n}"),
     };
     format!(
-        "{nth} of ${} went to the bank ({}){}.",
+        "{nth} of ${} {} ({}){}.",
         record.plan.amount,
+        // Without a transaction it is an intent: the bank has not seen it yet.
+        if record.state.transaction_id().is_some() { "went to the bank" } else { "is to be submitted" },
         record.process.as_str(),
         transaction(record)
     )

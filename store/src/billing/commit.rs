@@ -544,11 +544,15 @@ fn exactly(event: &Event, there: &History) -> Condition {
     ])
 }
 
-/// Condition: the row is still the one that was read. Rows of older writers have no version; their last
-/// update identifies them.
+/// Condition: the row is still the one that was read. The version alone does not say so: a record that made
+/// room for another one has left its key to it. Rows of older writers have no version; their last update
+/// identifies them.
 pub(crate) fn unchanged(current: &Record) -> Condition {
+    let same_record =
+        Condition::Equals(attributes::SUBSCRIPTION_ID, Value::text(current.subscription_id.as_str()));
     if current.version > 0 {
-        return Condition::Equals(attributes::VERSION, Value::number(current.version));
+        let same_version = Condition::Equals(attributes::VERSION, Value::number(current.version));
+        return Condition::All(vec![same_version, same_record]);
     }
     let same_update = match &current.last_run_date {
         Some(time) => Condition::Equals(attributes::LAST_RUN_DATE, Value::text(time.text())),
@@ -558,8 +562,6 @@ pub(crate) fn unchanged(current: &Record) -> Condition {
             Condition::Equals(attributes::LAST_RUN_DATE, Value::text("")),
         ]),
     };
-    let same_record =
-        Condition::Equals(attributes::SUBSCRIPTION_ID, Value::text(current.subscription_id.as_str()));
     Condition::All(vec![Condition::Missing(attributes::VERSION), same_record, same_update])
 }
 

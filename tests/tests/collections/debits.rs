@@ -67,7 +67,7 @@ async fn fire<E: Engine, G: Gateway>(
             webhook_balance_worker(collector, &message(signal)).await.map(drop)
         }
         Trigger::Manual => {
-            let pay = Command::Pay { new_account: false };
+            let pay = Command::Pay { new_account: false, authorised: false };
             command(collector, user, id, pay, "ops").await.map(drop).map_err(said)
         }
         Trigger::Batch => {

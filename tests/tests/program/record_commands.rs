@@ -120,7 +120,11 @@ fn a_new_account_lifts_what_only_a_new_account_can() {
         );
     }
     // Paying authorises the debit, but does not unfreeze a frozen account.
-    assert_has(&in_arrears("08").ask("pay", 0, BACK, &[]), &json!({"billing_status": "ACHSENT"}));
+    for code in ["08", "11"] {
+        let dues = in_arrears(code);
+        dues.refuses("pay", 0, BACK, &[], &["nothing was debited", "stops debits until"]);
+        assert_has(&dues.ask("pay", 0, BACK, &["--authorised"]), &json!({"billing_status": "ACHSENT"}));
+    }
     let frozen = in_arrears("16");
     frozen.refuses("pay", 0, BACK, &["--new-account"], &["R16", "stops debits"]);
     assert_eq!(frozen.debits("u-1").len(), 1);

@@ -90,7 +90,10 @@ fn add<E: Engine, G: Gateway, R: Routes<Shared<E, G>>>(
 impl Verb {
     fn command(self, fields: &Fields) -> Result<Command, WireError> {
         Ok(match self {
-            Self::Pay => Command::Pay { new_account: fields.flag("new_account")? },
+            Self::Pay => Command::Pay {
+                new_account: fields.flag("new_account")?,
+                authorised: fields.flag("authorised")?,
+            },
             Self::Waive => Command::Waive,
             Self::Cancel => Command::Cancel { now: fields.flag("now")? },
             Self::Pause => Command::Pause { months: fields.number("pause_duration_months", 1, 12)? },
@@ -234,9 +237,11 @@ fn rejected(user: &UserId, id: &SubscriptionId, rejection: &Rejection) -> Error 
         | Rejection::AlreadySent
         | Rejection::InFlight
         | Rejection::AlreadyPaid
+        | Rejection::Presented
         | Rejection::OnPause
         | Rejection::NotPaused(_)
-        | Rejection::NothingOpen(_) => conflict(rejection),
+        | Rejection::NothingOpen(_)
+        | Rejection::PeriodTaken(_) => conflict(rejection),
     }
 }
 

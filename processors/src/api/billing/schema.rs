@@ -32,6 +32,8 @@ fn terms() -> RefOr<Schema> {
 pub(super) struct Pay {
     /// Whether the member has given a new account since the last return.
     new_account: Option<bool>,
+    /// Whether the member has authorised the debit again (after R08), or its terms were corrected (R11).
+    authorised: Option<bool>,
 }
 
 /// Cancel a membership.

@@ -62,7 +62,7 @@ impl<E: Engine, G: Gateway> System<E, G> {
     /// An operator's command.
     pub(crate) async fn operate(&self, verb: &str, record: &str) -> String {
         let wanted = match verb {
-            "pay" => Command::Pay { new_account: false },
+            "pay" => Command::Pay { new_account: false, authorised: false },
             "waive" => Command::Waive,
             "cancel" => Command::Cancel { now: false },
             "pause" => Command::Pause { months: 2 },
