@@ -91,9 +91,9 @@ a settled 3, a refunded 5 10.00, a refunded 6 4.98                  | COMPLETED 
 a settled 3, a refunded 5 10.00, a refunded 6 4.99                  | REFUNDED  | a  |14.99 |
 a settled 3, a refunded 5 10.00, a refunded 6 9.99                  | REFUNDED  | a  |19.99 |
 a settled 3, a refunded 5 14.99 CAD                                 | COMPLETED | a  |      |
-a settled 3 20.00, a refunded 5 14.99                               | COMPLETED | a  |14.99 |
-a settled 3 20.00, a refunded 5 3.00                                | COMPLETED | a  |3     | a 2.01 USD excess
-a settled 3 20.00, a refunded 5 20.00                               | REFUNDED  | a  |20    |
+a settled 3 20.00, a refunded 5 14.99                               | COMPLETED | a  |9.98  |
+a settled 3 20.00, a refunded 5 3.00                                | COMPLETED | a  |      | a 2.01 USD excess
+a settled 3 20.00, a refunded 5 20.00                               | REFUNDED  | a  |14.99 |
 a settled 3, b settled 4, b refunded 5 10.00                        | COMPLETED | a  |      | b 4.99 USD surplus
 a settled 3 10.00, a refunded 5 4.00                                | SCHEDULED |    |      | a 6 USD too little
 a settled 3 100 CAD, a refunded 5 60 CAD                            | SCHEDULED |    |      | a 40 CAD other currency
@@ -113,7 +113,7 @@ a settled 2, - refunded 3                                           | REFUNDED  
 const CHANGES: &str = "
                | intended | paused | unpaused ahead | unpaused passed | expired        | waived | cancelled | too old
 SCHEDULED      | ACHSENT  | PAUSED | –              | –               | –              | WAIVED | CANCELLED | STALE
-ERROR          | ACHSENT  | PAUSED | –              | –               | –              | WAIVED | CANCELLED | STALE
+ERROR          | ACHSENT  | –      | –              | –               | –              | WAIVED | CANCELLED | STALE
 PAUSED         | –        | –      | SCHEDULED      | PAUSED_SKIPPED  | PAUSED_SKIPPED | WAIVED | CANCELLED | STALE
 ACHSENT        | –        | –      | –              | –               | –              | –      | –         | –
 COMPLETED      | –        | –      | –              | –               | –              | –      | –         | –
@@ -488,6 +488,7 @@ fn each_dash_has_its_reason() {
     for column in ["paused", "waived", "cancelled", "too old"] {
         assert_eq!(reason(Status::AchSent, column), Rejection::InFlight);
     }
+    assert_eq!(reason(Status::Error, "paused"), Rejection::Presented);
     for column in ["intended", "paused"] {
         assert_eq!(reason(Status::Paused, column), Rejection::OnPause);
     }
@@ -641,6 +642,39 @@ fn return_codes_decide_the_bar_and_notices_change_nothing() {
         let done = decide(&record, &event("e", "2026-02-05T00:00:00Z", kind)).unwrap();
         assert_eq!((done.outcome, done.record), (Outcome::Ignored(Ignored::NotificationOfChange), record));
     }
+}
+
+/// Money that an operator has decided about is spent: it does not pay its own record any more, whatever the
+/// bank says about the others. Of an attempt that pays, only the excess is decided about.
+#[test]
+fn money_that_was_decided_about_pays_nothing_else() {
+    use dues_events::billing::attempts::Resolution;
+    let decide_about = |record: &Record, of: &str, resolution: Resolution| {
+        let kind = EventKind::MoneyResolved {
+            attempt: AttemptName { number: None, transaction_id: transaction(of) },
+            resolution,
+        };
+        decide(record, &event(&format!("decision on {of}"), "2026-02-06T00:00:00Z", kind)).unwrap()
+    };
+    let after = |record: &Record, report: &str| decide(record, &report_event(report)).unwrap().record;
+    let fold =
+        |reports: [&str; 2]| reports.into_iter().fold(fresh(), |record, report| after(&record, report));
+    for resolution in
+        [Resolution::AppliedTo("other".into()), Resolution::RefundRequested, Resolution::Dismissed]
+    {
+        let surplus = decide_about(&fold(["a settled 3", "b settled 4"]), "b", resolution.clone()).record;
+        assert_eq!(after(&surplus, "a returned 9").status(), Status::Error, "{resolution:?}");
+        let excess = decide_about(&fold(["a settled 3 20.00", "b sent 4"]), "a", resolution.clone()).record;
+        assert_eq!(after(&excess, "b returned 9").status(), Status::Completed, "{resolution:?}");
+        // A second decision finds the first.
+        let again = decide_about(&surplus, "b", Resolution::Dismissed);
+        assert_eq!(again.outcome, Outcome::Ignored(Ignored::NoLongerTrue), "{resolution:?}");
+    }
+    // A refund that the gateway refused leaves the money where it was.
+    let surplus = fold(["a settled 3", "b settled 4"]);
+    let refused = decide_about(&surplus, "b", Resolution::RefundRequested).record;
+    let refused = decide_about(&refused, "b", Resolution::RefundRefused).record;
+    assert_eq!(after(&refused, "a returned 9").status(), Status::Completed);
 }
 
 /// A member stays barred whatever is reported afterwards, and in whatever order.

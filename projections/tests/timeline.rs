@@ -104,7 +104,7 @@ fn named(transaction: &str) -> AttemptName {
 fn a_withdrawn_debit_says_why() {
     let mut story = Story::new();
     let sent = story.then("2026-02-02", EventKind::Intended { number: 1 }, &[]);
-    assert!(sent.starts_with("A debit of $14.99 went to the bank"), "{sent}");
+    assert!(sent.starts_with("A debit of $14.99 is to be submitted"), "{sent}");
     let reason = [("data_reason", "never submitted: the membership was cancelled")];
     assert_eq!(
         story.then("2026-02-03", EventKind::Withdrawn { number: 1 }, &reason),

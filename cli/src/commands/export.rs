@@ -26,6 +26,9 @@ pub(super) const FORMAT_VERSION: u64 = 2;
 /// Rows read or written at once.
 pub(super) const PAGE_ROWS: u32 = 1000;
 
+/// Unprocessed requests are counted up to this number.
+const MAX_COUNTED: u64 = 1_000_000;
+
 /// The exported tables: the billing records, and what is neither derived nor a lock. The records come first:
 /// the history of every commit that they show was written before, so it is in the file.
 pub(super) fn exported_tables() -> impl Iterator<Item = &'static Table> {
@@ -42,7 +45,7 @@ pub(crate) async fn run(data: &Path, args: &ExportArgs) -> Result<(), Error> {
         while runner.step(|record| format!("seq {}", record.seq), |_, _| {}).await? {}
     }
     for stream in COLLECTION_STREAMS {
-        let waiting = store.engine.backlog(stream, stream, u64::MAX)?.records;
+        let waiting = store.engine.backlog(stream, stream, MAX_COUNTED)?.records;
         if waiting > 0 {
             let waiting = output::grouped(waiting);
             output::notice(&format!(

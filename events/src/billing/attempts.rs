@@ -58,6 +58,8 @@ pub struct Attempt {
     pub charged_back: Option<Failed>,
     /// What an operator decided about money of this attempt that pays for nothing.
     pub resolution: Option<Resolution>,
+    /// Whether that decision was about all of its money: then it cannot pay the record any more.
+    pub is_spent: bool,
 }
 
 /// A report of a settlement.
@@ -235,6 +237,14 @@ impl Attempt {
         self.refunded.as_ref().map_or(Money::ZERO, |refunded| refunded.sum(currency))
     }
 
+    /// How much of the amount due went back: refunds take what was paid in excess first.
+    #[must_use]
+    pub fn refunded_of(&self, due: Money) -> Money {
+        let settled = self.settled.as_ref().map_or(due, |settled| settled.amount);
+        let excess = settled.checked_sub(due).unwrap_or(Money::ZERO);
+        self.refunded_amount().checked_sub(excess).unwrap_or(Money::ZERO)
+    }
+
     fn is_refunded_whole(&self, due: Money) -> bool {
         let settled = self.settled.as_ref().map_or(due, |settled| settled.amount);
         self.refunded_amount() >= settled
@@ -300,6 +310,7 @@ impl Attempt {
             },
             charged_back: self.charged_back.max(other.charged_back),
             resolution: self.resolution.or(other.resolution),
+            is_spent: self.is_spent || other.is_spent,
         }
     }
 }
@@ -390,17 +401,39 @@ impl Attempts {
         self.attempts != before
     }
 
-    /// Records an operator's decision about the money of an attempt. Returns whether it is known.
-    pub fn resolve(&mut self, name: &AttemptName, resolution: Resolution) -> bool {
-        let known = self.attempts.iter_mut().find(|attempt| match (&name.transaction_id, name.number) {
+    /// Records an operator's decision about the money of an attempt. Returns `false` if the attempt is not
+    /// known, or if it was decided about before.
+    pub fn resolve(
+        &mut self,
+        name: &AttemptName,
+        resolution: &Resolution,
+        due: Money,
+        is_closed: bool,
+    ) -> bool {
+        let known = self.position(|attempt| match (&name.transaction_id, name.number) {
             (Some(id), _) => attempt.transaction_id.as_ref() == Some(id),
             (None, Some(number)) => attempt.number == Some(number),
             (None, None) => attempt.is_anonymous(),
         });
-        known.is_some_and(|attempt| {
-            attempt.resolution = Some(resolution);
-            true
-        })
+        let pays = if is_closed { None } else { self.paying(due).map(|(attempt, _)| attempt.clone()) };
+        let Some(attempt) = known.and_then(|n| self.attempts.get_mut(n)) else { return false };
+        let is_possible = match (&attempt.resolution, resolution) {
+            (None | Some(Resolution::RefundRefused), _) => true,
+            (Some(Resolution::RefundRequested), Resolution::RefundRefused) => true,
+            (
+                Some(Resolution::AppliedTo(_) | Resolution::RefundRequested | Resolution::Dismissed),
+                Resolution::AppliedTo(_)
+                | Resolution::RefundRequested
+                | Resolution::RefundRefused
+                | Resolution::Dismissed,
+            ) => false,
+        };
+        if is_possible {
+            // Of an attempt that pays, only the excess was decided about.
+            attempt.is_spent = *resolution != Resolution::RefundRefused && pays.as_ref() != Some(&*attempt);
+            attempt.resolution = Some(resolution.clone());
+        }
+        is_possible
     }
 
     /// Removes the attempt that a report names from the set, or makes it known.
@@ -495,7 +528,9 @@ impl Attempts {
     /// The settled attempt that pays: the first to settle of those that bring the amount due in US dollars.
     fn paying(&self, due: Money) -> Option<(&Attempt, &Settled)> {
         self.standing_settled(due)
-            .filter(|(_, settled)| settled.currency == Currency::USD && settled.amount >= due)
+            .filter(|(attempt, settled)| {
+                !attempt.is_spent && settled.currency == Currency::USD && settled.amount >= due
+            })
             .min_by(|(a, x), (b, y)| (x.at, a.identity()).cmp(&(y.at, b.identity())))
     }
 

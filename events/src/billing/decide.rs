@@ -164,7 +164,8 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
         EventKind::Free => free(record, event),
         EventKind::MoneyResolved { attempt, resolution } => {
             let mut after = record.clone();
-            if after.attempts.resolve(attempt, resolution.clone()) {
+            let is_closed = matches!(record.standing, Standing::Closed { .. });
+            if after.attempts.resolve(attempt, resolution, record.plan.amount, is_closed) {
                 applied(after, event)
             } else {
                 ignored(record, Ignored::NoLongerTrue)
@@ -212,7 +213,9 @@ fn reported(record: &Record, event: &Event, report: &Report) -> Decision {
         && (matches!(report.kind, ReportKind::ChargedBack(_))
             || failure.consequence() == Some(Consequence::Bar))
     {
-        after.bar.get_or_insert_with(|| failure.text().to_owned());
+        // One of several, whatever the order in which they arrive.
+        let why = failure.text().to_owned();
+        after.bar = Some(after.bar.map_or(why.clone(), |known| known.min(why)));
     }
     if !is_news && after.bar == record.bar {
         return ignored(record, Ignored::ReportKnown);
@@ -344,7 +347,7 @@ fn paused(record: &Record, event: &Event, months: u32) -> Decision {
 /// next one follows.
 fn unpaused(record: &Record, event: &Event) -> Decision {
     match phase(record) {
-        Phase::Paused if event.at.date_naive() <= record.billing_date.at().date_naive() => {
+        Phase::Paused if event.at < record.billing_date.at() => {
             let mut after = record.clone();
             after.standing = Standing::Open;
             tagged(after, event, UpdatedEvent::PauseResume)
@@ -531,7 +534,11 @@ fn was_never_presented(record: &Record) -> bool {
 }
 
 fn attempted(mut after: Record, event: &Event) -> Record {
-    after.initial_run_date.get_or_insert_with(|| GoTime::trimmed(event.at));
+    // The earliest, in whatever order the bank's reports arrive.
+    let earlier = after.initial_run_date.as_ref().filter(|first| first.at() <= event.at);
+    if earlier.is_none() {
+        after.initial_run_date = Some(GoTime::trimmed(event.at));
+    }
     after
 }
 

@@ -325,7 +325,7 @@ impl Record {
     pub fn refunded_amount(&self) -> Money {
         match self.attempts.payment(self.plan.amount) {
             PaymentStatus::Paid(attempt, _) | PaymentStatus::Refunded(attempt, _) => {
-                attempt.refunded_amount()
+                attempt.refunded_of(self.plan.amount)
             }
             PaymentStatus::None | PaymentStatus::UnderWay(_) | PaymentStatus::Failed(..) => Money::ZERO,
         }

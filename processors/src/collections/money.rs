@@ -3,8 +3,8 @@
 
 use dues_events::attributes::{DATA_ACTOR, DATA_REASON};
 use dues_events::billing::attempts::{Attempt, Resolution, UnappliedReason};
-use dues_events::billing::event::{AttemptName, Event, EventKind, Ignored, Report, ReportKind};
-use dues_events::billing::record::{Receipt, Record, State};
+use dues_events::billing::event::{Event, EventKind, Ignored};
+use dues_events::billing::record::{Record, State};
 use dues_events::ids::RefundKey;
 use dues_events::money::Currency;
 use dues_events::{Money, Rejection, SubscriptionId, TransactionId, UserId, Value};
@@ -68,24 +68,36 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         to: &SubscriptionId,
         actor: &str,
     ) -> Result<MoneyRow, MoneyError> {
-        let row = self.open_money(id).await?;
-        let transaction_id = transaction_of(&row)?;
+        let row = self.store.money_row(id).await?.ok_or_else(|| MoneyError::Unknown(id.to_owned()))?;
+        transaction_of(&row)?;
         let target = self.money_target(&row, to).await?;
-        // First the record that is paid, then the mark on the money: after a crash the same command goes on.
-        let settled =
-            ReportKind::Settled { amount: row.amount, currency: row.currency, receipt: Receipt::default() };
-        let attempt = AttemptName { transaction_id: Some(transaction_id), number: None };
-        let kind = EventKind::Reported(Report { attempt, kind: settled });
-        let mut event = Event::internal(
-            format!("apply-money:{id}").into(),
-            self.store.clock.now(),
-            "dues money-apply",
-            kind,
-        );
-        set_actor(&mut event, actor, &format!("money of {} applied", row.subscription_id));
+        // First the mark on the money, which excludes every other decision, then the record that is paid.
+        // After a crash between the two, the same command and the sweeper go on.
+        let row = if self.is_applied_to(&row, to).await? {
+            row
+        } else {
+            let row = self.open_money(id).await?;
+            let note = format!("applied to {to}");
+            self.resolve_money(&row, Resolution::AppliedTo(to.clone()), actor, &note).await?
+        };
+        let event = row.payment(Some(actor));
         let mut user = self.store.load_all(&target.user_id).await?;
         self.store.apply(&mut user, to, &event).await?;
-        self.resolve_money(&row, Resolution::AppliedTo(to.clone()), actor, &format!("applied to {to}")).await
+        Ok(row)
+    }
+
+    /// Whether the money was marked as applied to that record.
+    async fn is_applied_to(&self, row: &MoneyRow, to: &SubscriptionId) -> Result<bool, MoneyError> {
+        if row.status != MoneyStatus::Applied {
+            return Ok(false);
+        }
+        if row.reports.is_some() {
+            return Ok(row.applied_to.as_ref() == Some(to));
+        }
+        let record = self.store.get_by_id(&row.subscription_id).await?;
+        let attempt = row.transaction_id.as_ref().and_then(|id| record.as_ref()?.attempts.of_transaction(id));
+        Ok(attempt.and_then(|attempt| attempt.resolution.as_ref())
+            == Some(&Resolution::AppliedTo(to.clone())))
     }
 
     /// Refunds unapplied money through the gateway.
@@ -147,7 +159,8 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         };
         let attempt = record.attempts.of_transaction(&transaction_id);
         let paid = attempt.and_then(|attempt| attempt.settled.as_ref()).map_or(Money::ZERO, |s| s.amount);
-        let left = paid.checked_sub(record.refunded_amount()).unwrap_or(Money::ZERO);
+        let back = attempt.map_or(Money::ZERO, Attempt::refunded_amount);
+        let left = paid.checked_sub(back).unwrap_or(Money::ZERO);
         let amount = amount.unwrap_or(left);
         if left == Money::ZERO {
             return Err(MoneyError::Impossible("all of it was refunded".to_owned()));
@@ -208,6 +221,9 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             .transaction_id
             .as_ref()
             .is_some_and(|id| *to != row.subscription_id && record.attempts.of_transaction(id).is_some());
+        if record.is_open() && *to == row.subscription_id {
+            return Err(MoneyError::Impossible(format!("{to} is the record that it came for")));
+        }
         if record.is_open() || applied_before {
             return Ok(record);
         }
@@ -241,7 +257,11 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             let id = &record.subscription_id;
             match self.store.apply_at(&mut user, id, record.version, &event).await? {
                 Committed::Overtaken => {}
-                Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked => {
+                Committed::Ignored(_) => {
+                    let row = self.open_money(&row.id).await?;
+                    return Err(MoneyError::Impossible(format!("{} has changed meanwhile", row.id)));
+                }
+                Committed::Applied | Committed::Duplicate | Committed::Parked => {
                     let row = self.store.money_row(&row.id).await?;
                     return row.ok_or_else(|| MoneyError::Unknown(id.to_string()));
                 }
@@ -265,7 +285,11 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         };
         let at = self.store.clock.now();
         let decision = Some(Decision { actor: actor.to_owned(), at, note: note.to_owned() });
-        let after = MoneyRow { status, decision, ..row.clone() };
+        let applied_to = match resolution {
+            Resolution::AppliedTo(to) => Some(to.clone()),
+            Resolution::RefundRequested | Resolution::RefundRefused | Resolution::Dismissed => None,
+        };
+        let after = MoneyRow { status, decision, applied_to, ..row.clone() };
         match self.store.decide_money(row, &after).await? {
             true => Ok(after),
             false => Err(MoneyError::Impossible(format!("{} has changed meanwhile: look again", row.id))),

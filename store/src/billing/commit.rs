@@ -490,17 +490,36 @@ fn is_seal(event: &Event) -> bool {
     event.token.sealed && event.kind == EventKind::ChangeCompleted
 }
 
-/// Whether the record has taken all the events it may. What the bank reports is always taken, and so is the
-/// answer to our own debit.
+/// Whether the record has taken all the events it may. Only what can be repeated without end is limited: what
+/// the bank reports, what is debited, and what ends a record is always taken.
 fn is_beyond_limit(record: &Record, event: &Event) -> bool {
-    let is_money = matches!(
-        event.kind,
+    let is_limited = match event.kind {
+        EventKind::PlanChanged(_)
+        | EventKind::DowngradeRequested(_)
+        | EventKind::Paused { .. }
+        | EventKind::Unpaused
+        | EventKind::PauseEnding
+        | EventKind::DueSoon
+        | EventKind::Moved { .. }
+        | EventKind::Replaced(_)
+        | EventKind::NoChange(_) => true,
         EventKind::Reported(_)
-            | EventKind::Answered { .. }
-            | EventKind::Withdrawn { .. }
-            | EventKind::MoneyResolved { .. }
-    );
-    !is_money && record.applied.len() >= MAX_EVENTS
+        | EventKind::Intended { .. }
+        | EventKind::Withdrawn { .. }
+        | EventKind::Answered { .. }
+        | EventKind::Free
+        | EventKind::MoneyResolved { .. }
+        | EventKind::PauseExpired
+        | EventKind::Waived
+        | EventKind::Cancelled
+        | EventKind::TooOld
+        | EventKind::CancelRequested(_)
+        | EventKind::CancelRetracted
+        | EventKind::Superseded(_)
+        | EventKind::ChangeCompleted
+        | EventKind::Created(_) => false,
+    };
+    is_limited && record.applied.len() >= MAX_EVENTS
 }
 
 /// The first key to try for an event's history row. A change of several records has a row for each, and any

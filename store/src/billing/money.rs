@@ -5,12 +5,15 @@
 //! exist has no record to follow from: its row holds the bank's reports itself.
 
 use dues_events::billing::attempts::{Attempts, Resolution, UnappliedMoney, UnappliedReason};
-use dues_events::billing::event::{AttemptName, Report};
+use dues_events::billing::event::{AttemptName, Event, EventKind, Report, ReportKind};
+use dues_events::billing::record::Receipt;
 use dues_events::ids::{SubscriptionId, TransactionId, UserId};
 use dues_events::money::Currency;
 use dues_events::{Item, Money, Record, Time, Value, attributes, time};
 
 use crate::billing::Store;
+use crate::billing::commit::CommitError;
+use crate::billing::user_records::UserRecords;
 use crate::engine::{Condition, Engine, Key, Query, StoreError, Written};
 use crate::table::{BY_MONEY_STATUS, UNAPPLIED_MONEY};
 
@@ -88,6 +91,8 @@ pub struct MoneyRow {
     pub record_version: u64,
     /// Money without a record: the bank's reports on it.
     pub reports: Option<Attempts>,
+    /// Money without a record: the record that it was applied to.
+    pub applied_to: Option<SubscriptionId>,
     /// Who decided about it, and why; for money without a record, which has no history but this row.
     pub decision: Option<Decision>,
 }
@@ -110,6 +115,21 @@ impl MoneyRow {
         AttemptName { transaction_id: self.transaction_id.clone(), number: self.number }
     }
 
+    /// The event that pays the record to which this money is applied. It settled when the bank says, not when
+    /// it was applied: the bank may have taken it back in between.
+    #[must_use]
+    pub fn payment(&self, actor: Option<&str>) -> Event {
+        let (amount, currency) = (self.amount, self.currency);
+        let kind = ReportKind::Settled { amount, currency, receipt: Receipt::default() };
+        let attempt = AttemptName { transaction_id: self.transaction_id.clone(), number: None };
+        let kind = EventKind::Reported(Report { attempt, kind });
+        let id = format!("apply-money:{}", self.id);
+        let mut event = Event::internal(id.into(), self.settled_at, "dues money-apply", kind).by(actor);
+        let reason = format!("money of {} applied", self.subscription_id);
+        event.data.set(attributes::DATA_REASON, Value::text(reason));
+        event
+    }
+
     fn of(record: &Record, money: UnappliedMoney) -> Self {
         Self {
             id: id_of(&record.subscription_id, money.transaction_id.as_ref(), money.number),
@@ -124,6 +144,7 @@ impl MoneyRow {
             reason: money.reason,
             record_version: record.version,
             reports: None,
+            applied_to: None,
             decision: None,
         }
     }
@@ -147,6 +168,9 @@ impl MoneyRow {
         }
         if let Some(reports) = &self.reports {
             item.set_text(attributes::ATTEMPT_LOG, reports.to_text());
+        }
+        if let Some(to) = &self.applied_to {
+            item.set_text("applied_to", to.as_str());
         }
         if let Some(decision) = &self.decision {
             item.set_text("actor", decision.actor.as_str());
@@ -182,6 +206,7 @@ impl MoneyRow {
                 .ok_or_else(|| bad(BY_MONEY_STATUS.partition))?,
             record_version: number("record_version")?.unwrap_or(0),
             reports: reports.transpose().map_err(|_| bad(attributes::ATTEMPT_LOG))?,
+            applied_to: item.text("applied_to").map(SubscriptionId::from),
             decision: match item.text("actor") {
                 Some(actor) => Some(Decision {
                     actor: actor.to_owned(),
@@ -263,6 +288,7 @@ impl<E: Engine> Store<E> {
                     }),
                     record_version: 0,
                     reports: Some(reports.clone()),
+                    applied_to: there.as_ref().and_then(|row| row.applied_to.clone()),
                     decision: there.and_then(|row| row.decision),
                 },
                 (None, Some(there)) => {
@@ -325,6 +351,28 @@ impl<E: Engine> Store<E> {
         let mut rows = rows.iter().map(MoneyRow::from_item).collect::<Result<Vec<_>, _>>()?;
         rows.sort_by(|a, b| (a.settled_at, &a.id).cmp(&(b.settled_at, &b.id)));
         Ok(rows)
+    }
+
+    /// Pays the records that money of this member was applied to, where a crash came before it. Returns how
+    /// many there were.
+    pub async fn complete_applied_money(&self, user: &mut UserRecords) -> Result<u64, CommitError> {
+        let mut outstanding = Vec::new();
+        for record in &user.records {
+            for money in record.unapplied_money() {
+                let (Some(Resolution::AppliedTo(to)), Some(id)) = (&money.resolution, &money.transaction_id)
+                else {
+                    continue;
+                };
+                let target = user.get(to).filter(|target| target.attempts.of_transaction(id).is_none());
+                if target.is_some() {
+                    outstanding.push((to.clone(), MoneyRow::of(record, money.clone()).payment(None)));
+                }
+            }
+        }
+        for (to, event) in &outstanding {
+            self.apply(user, to, event).await?;
+        }
+        Ok(outstanding.len() as u64)
     }
 
     /// Brings the listing up to date with the records after a crash. Returns how many rows were not.

@@ -123,6 +123,7 @@ impl<E: Engine> Store<E> {
             records.set(current);
         }
         swept.followups += self.apply_all_followups(&mut records).await?;
+        swept.followups += self.complete_applied_money(&mut records).await?;
         for record in &records.records {
             if !record.unapplied_money().is_empty() {
                 self.list_unapplied(&[], record).await?;

@@ -33,6 +33,7 @@ mod monitoring;
 mod notify;
 mod openapi;
 mod operators;
+mod outside_cases;
 mod payments;
 mod published;
 mod record_commands;

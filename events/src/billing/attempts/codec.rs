@@ -10,7 +10,7 @@ use crate::money::{Currency, Money};
 use crate::time::{GoTime, Time};
 
 /// `n`umber, `t`ransaction, submitted (`i`ntent), `s`ent, `p`aid, `r`eturned, re`f`unded, `c`harged back,
-/// resolution (`x`).
+/// resolution (`x`), of all its money (`w`hole).
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 struct Stored {
@@ -32,6 +32,8 @@ struct Stored {
     c: Option<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     x: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    w: bool,
 }
 
 impl Attempts {
@@ -94,6 +96,7 @@ fn store(attempt: &Attempt) -> Stored {
             .map(|f| (time(f.at), f.sums.iter().map(|(currency, sum)| money(*sum, *currency)).collect())),
         c: attempt.charged_back.as_ref().map(failed),
         x: attempt.resolution.as_ref().map(Resolution::to_text),
+        w: attempt.is_spent,
     }
 }
 
@@ -117,6 +120,7 @@ fn read(stored: Stored) -> Result<Attempt, String> {
             }
             None => None,
         },
+        is_spent: stored.w,
     })
 }
 

@@ -74,7 +74,7 @@ pub fn next_record(record: &Record) -> Option<Record> {
     let (anchor, due) = match (&record.standing, record.term) {
         // A monthly membership continues with the first due date on or after the day of resuming.
         (Standing::Closed { closed_as: ClosedAs::PausedSkipped, .. }, Term::Monthly) => {
-            let day = start_of_day(resumed_on(record)?);
+            let day = resumed_on(record)?.date_naive().and_time(NaiveTime::MIN).and_utc();
             (schedule.anchor, schedule.from_in_later_period(day, period)?)
         }
         // A yearly membership would lose a year that way: its due dates are counted from the day of resuming.
@@ -87,7 +87,7 @@ pub fn next_record(record: &Record) -> Option<Record> {
         (
             Standing::Closed { closed_as: ClosedAs::Stale, at: Some(closed_at), .. },
             Term::Monthly | Term::Yearly,
-        ) => (schedule.anchor, schedule.from_in_later_period(start_of_day(closed_at.at()), period)?),
+        ) => (schedule.anchor, schedule.from_in_later_period(closed_at.at(), period)?),
         (
             Standing::Open | Standing::Paused { .. } | Standing::Closed { .. },
             Term::Monthly | Term::Yearly,
@@ -131,11 +131,6 @@ pub fn next_record(record: &Record) -> Option<Record> {
         data: Item::new(),
         extra: Item::new(),
     })
-}
-
-/// Due dates are days: one of today is still ahead.
-fn start_of_day(at: Time) -> Time {
-    at.date_naive().and_time(NaiveTime::MIN).and_utc()
 }
 
 /// Names the next period's record, unless one is named already or this record is superseded.

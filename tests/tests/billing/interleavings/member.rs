@@ -162,9 +162,7 @@ impl Member {
             "ACTIVATE" => membership(&event_id, kind, USER, &at, monthly(&day(9))),
             "REACTIVATE" => membership(&event_id, kind, USER, &at, monthly(&day(7))),
             // Due when the oldest record is: one of the two has to make room.
-            "REACTIVATE on its date" => {
-                membership(&event_id, "REACTIVATE", USER, &at, monthly("2026-02-01"))
-            }
+            "REACTIVATE on its date" => membership(&event_id, "REACTIVATE", USER, &at, monthly("2026-02-01")),
             "PAUSE" => membership(&event_id, kind, USER, &at, json!({"pause_duration_months": 2})),
             "UPGRADE" => {
                 membership(&event_id, kind, USER, &at, json!({"tier":"Pro","version":"v1","amount":"39.99"}))
