@@ -73,7 +73,9 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let target = self.money_target(&row, to).await?;
         // First the mark on the money, which excludes every other decision, then the record that is paid.
         // After a crash between the two, the same command and the sweeper go on.
-        let row = if self.is_applied_to(&row, to).await? {
+        let is_paid =
+            row.transaction_id.as_ref().is_some_and(|id| target.attempts.of_transaction(id).is_some());
+        let row = if !is_paid && self.is_applied_to(&row, to).await? {
             row
         } else {
             let row = self.open_money(id).await?;

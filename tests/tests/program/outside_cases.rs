@@ -79,8 +79,8 @@ fn money_is_decided_about_once() {
     let next = dues.id("u-1", 1);
     let decisions = [
         vec!["money", "apply", &money, &next],
-        vec!["money", "refund", &money],
-        vec!["money", "dismiss", &money, "--reason", "tested"],
+        vec!["money", "dismiss", &money, "--reason", "one"],
+        vec!["money", "dismiss", &money, "--reason", "another"],
     ];
     // At once, each in a process of its own.
     let done = std::thread::scope(|scope| {
