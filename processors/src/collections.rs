@@ -20,6 +20,7 @@ pub mod gateway;
 pub mod job;
 pub mod money;
 pub mod notifier;
+pub mod planned_retries;
 pub mod signals;
 pub mod worker;
 
@@ -147,6 +148,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
     ) -> Result<Vec<RecordOutcome>, CommitError> {
         let (mut records, recent) = self.load(user, request).await?;
         let mut request = request.clone();
+        self.record_new_account(&mut records, &request).await?;
         let mut remaining = self.remaining_signal_debits(&request, &recent);
         let mut outcomes = Vec::new();
         for id in requested_records(&records, &request) {
@@ -200,6 +202,36 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         self.store.heal(&mut records, &recent).await?;
         self.store.apply_all_followups(&mut records).await?;
         Ok((records, recent))
+    }
+
+    /// Records that a new account is on file, where the request brings one: on the record that it is about,
+    /// and on every record that waits for it.
+    async fn record_new_account(
+        &self,
+        user: &mut UserRecords,
+        request: &CollectionRequest,
+    ) -> Result<(), CommitError> {
+        if !request.new_account {
+            return Ok(());
+        }
+        let now = self.store.clock.now();
+        let newest = user.records.iter().max_by_key(|record| record.billing_date.at());
+        let about = request.only.clone().or_else(|| newest.map(|record| record.subscription_id.clone()));
+        let is_concerned = |record: &&Record| {
+            Some(&record.subscription_id) == about.as_ref() || record.correction.awaited().is_some()
+        };
+        let concerned: Vec<Record> = user.records.iter().filter(is_concerned).cloned().collect();
+        for record in concerned {
+            let (id, version) = (&record.subscription_id, record.version.to_string());
+            // A redelivered signal names the same fact; a person may bring another account any time.
+            let fact = request.cause.as_deref().unwrap_or(&version);
+            let event_id = format!("new-account:{id}:{fact}");
+            let kind = EventKind::NewAccount;
+            let event = Event::internal_at(event_id.into(), now, "dues new-account", None, kind)
+                .by(request.actor.as_deref());
+            self.apply(user, id, &event).await?;
+        }
+        Ok(())
     }
 
     /// How many debits this request may still cause today; only signals are limited.
@@ -263,7 +295,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let Some(record) = user.get(id).cloned() else { return Ok(Outcome::Skipped(Reason::Overtaken)) };
         let now = self.store.clock.now();
         let run = Some(request.trigger.process());
-        let transition = match eligibility(&self.rules, request, &record, &user.records, now) {
+        let transition = match self.judge(request, &record, &user.records, now).await? {
             Eligibility::Skip(reason) => return Ok(Outcome::Skipped(reason)),
             Eligibility::Collect(key) => {
                 return match remaining {
@@ -295,6 +327,24 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             self.store.apply_followups(user, id).await?;
         }
         Ok(if done { outcome } else { Outcome::Skipped(Reason::Overtaken) })
+    }
+
+    /// The eligibility of a record. RETRY needs the member's incomes, and only where nothing else keeps the
+    /// record from being presented again: one read for each of those.
+    async fn judge(
+        &self,
+        request: &CollectionRequest,
+        record: &Record,
+        of_user: &[Record],
+        now: Time,
+    ) -> Result<Eligibility, CommitError> {
+        let verdict = eligibility(&self.rules, request, record, of_user, now);
+        if request.trigger != Trigger::Retry || !matches!(verdict, Eligibility::Collect(_)) {
+            return Ok(verdict);
+        }
+        let incomes = Some(self.store.incomes(&record.user_id).await?);
+        let request = CollectionRequest { incomes, ..request.clone() };
+        Ok(eligibility(&self.rules, &request, record, of_user, now))
     }
 
     /// Reads the user's records again. One that is not among the recent ones is read by its id.
