@@ -211,8 +211,8 @@ fn a_planned_presentment_has_its_date_and_its_reason() {
         let first = next.first().unwrap();
         (first.at.unwrap().to_rfc3339(), first.sentence.clone())
     };
-    let payday = "$14.99 are presented to the bank again, for the second time, on 2026-02-17: the day after the \
-                  expected payday (biweekly).";
+    let payday = "$14.99 are presented to the bank again, for the second time, on 2026-02-17: the day \
+                  after the expected payday (biweekly).";
     let at = "2026-02-17T07:00:00+00:00".to_owned();
     assert_eq!(next(&incomes, "2026-02-04"), (at, payday.to_owned()));
     // As of a time before the third income there was no pattern.
@@ -229,16 +229,14 @@ fn a_notification_of_change_is_shown_with_its_deadline() {
     let mut story = Story::new();
     assert_eq!(
         story.then("2026-02-03", returned("a", "C01"), &[]),
-        "The bank asked for a correction of the account (C01 of 2026-02-03, to correct by 2026-02-11): the next \
-         debit waits for a new one."
+        "The bank asked for a correction of the account (C01 of 2026-02-03, to correct by 2026-02-11): the \
+         next debit waits for a new one."
     );
     let next = story.timeline("2026-02-04").next;
     assert_eq!(
         next.iter().map(|next| next.sentence.as_str()).collect::<Vec<_>>(),
-        [
-            "It will not be collected: the bank asked for a correction of the account (C01 of 2026-02-03, to correct \
-          by 2026-02-11), and no new one is on file."
-        ]
+        ["It will not be collected: the bank asked for a correction of the account (C01 of 2026-02-03, to \
+          correct by 2026-02-11), and no new one is on file."]
     );
     assert_eq!(story.then("2026-02-05", EventKind::NewAccount, &[]), "A new account was put on file.");
     assert_eq!(story.timeline("2026-02-06").next[0].sentence, "$14.99 for Plus:v2 are debited.");

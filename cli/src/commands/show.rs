@@ -66,10 +66,11 @@ impl Member {
 
     fn json(&self) -> Value {
         let plain = |items: Vec<Item>| -> Vec<Value> { items.iter().map(Item::to_json).collect() };
+        let shown = |record: &Record| planned_record_json(record, &self.retries);
         let mut member = json!({
             "user_id": self.user.as_str(),
             "status": membership_status(&self.records),
-            "subscriptions": self.records.iter().map(|record| planned_record_json(record, &self.retries)).collect::<Vec<_>>(),
+            "subscriptions": self.records.iter().map(shown).collect::<Vec<_>>(),
             "profile": {
                 "tier": self.profile.tier.as_str(),
                 "provider": self.profile.provider.map(|provider| provider.as_str()),

@@ -556,7 +556,8 @@ fn corrected_before(record: &Record) -> Option<ReturnCode> {
 const CORRECTION_DAYS: u32 = 60;
 
 fn paid_since(of_user: &[Record], at: Time) -> bool {
-    let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(|paid| paid.at() > at));
+    let is_later = |paid: &GoTime| paid.at() > at;
+    let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(is_later));
     of_user.iter().any(paid)
 }
 

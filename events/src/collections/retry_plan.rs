@@ -5,8 +5,8 @@
 //! on an account that is still empty. So the RETRY job waits for [`RetryPlan::at`]:
 //!
 //! 1. never earlier than `retry_banking_days` (two) after the return;
-//! 2. the last presentment is kept for a signal (income, balance) until `last_presentment_days` (45) after the
-//!    due date, and planned from there if none has come;
+//! 2. the last presentment is kept for a signal (income, balance) until `last_presentment_days` (45) after
+//!    the due date, and planned from there if none has come;
 //! 3. from that day on, the first banking day after an expected payday, where the incomes show one
 //!    ([`paydays`]);
 //! 4. otherwise spread over `retry_spread_days` (10) banking days, by a hash of record and presentment:
@@ -205,9 +205,9 @@ const MAX_SHIFT_DAYS: u64 = 4;
 ///
 /// A pattern needs at least [`PayPattern::fewest_incomes`] paydays with an income. A payday on a day without
 /// banking may be paid on the banking day before it, on the one after it, or between. Of the paydays since
-/// the first income, up to the return, at most one in four may lack its income: a member who is no
-/// longer paid has no payday. At most one income in four may fall on another day. Of several patterns, the one with
-/// the fewest such errors counts, then the one with the fewest moved paydays.
+/// the first income, up to the return, at most one in four may lack its income: a member who is no longer
+/// paid has no payday. At most one income in four may fall on another day. Of several patterns, the one
+/// with the fewest such errors counts, then the one with the fewest moved paydays.
 #[must_use]
 pub fn paydays(incomes: &Incomes, returned: NaiveDate) -> Option<Paydays> {
     let days = incomes.days();

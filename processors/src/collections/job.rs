@@ -223,8 +223,8 @@ impl StatusList {
     }
 }
 
-/// The run that collects a record of this run's pages. A row that an older writer left SCHEDULED with a failed
-/// attempt is an ERROR record, but only the pages of SCHEDULED records show it.
+/// The run that collects a record of this run's pages. A row that an older writer left SCHEDULED with a
+/// failed attempt is an ERROR record, but only the pages of SCHEDULED records show it.
 fn run_of(process: JobRun, record: &Record) -> JobRun {
     match (process, record.status()) {
         (JobRun::Initial, Status::Error) => JobRun::Retry,

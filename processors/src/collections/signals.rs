@@ -59,7 +59,7 @@ async fn handle_signal<E: Engine, G: Gateway>(
     let Some(request) = collection_request(collector, &signal) else {
         return Ok(SignalOutcome::BelowThreshold);
     };
-    match act_on(collector, &signal, &request).await {
+    match Box::pin(act_on(collector, &signal, &request)).await {
         Ok(collection) => Ok(SignalOutcome::Collected(signal.user_id, collection)),
         Err(CommitError::Store(error)) if error.is_transient() => Err(error.to_string()),
         Err(CommitError::Store(error)) => park(collector, stream, record, "store", error.to_string()).await,
@@ -79,11 +79,11 @@ async fn act_on<E: Engine, G: Gateway>(
     let user = &signal.user_id;
     if let Observation::Income(amount) = signal.seen {
         let income = Income { id: signal.id.clone(), at: signal.at, amount };
-        collector.store.remember_income(user, &income).await?;
+        Box::pin(collector.store.remember_income(user, &income)).await?;
     }
     // A new account is recorded also where nothing has failed: the next debit may be waiting for it.
     if request.new_account || collector.has_failed_records(user).await? {
-        return collector.collect_user(user, request).await;
+        return Box::pin(collector.collect_user(user, request)).await;
     }
     Ok(UserCollection::Done(Vec::new()))
 }
