@@ -248,10 +248,10 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         request: &CollectionRequest,
         held: &Held,
     ) -> Result<Outcome, CommitError> {
-        let on_file = judged.correction.new_account_at();
-        if !request.new_account
-            || (on_file.is_some() && on_file >= judged.last_run_date.as_ref().map(GoTime::at))
-        {
+        let latest = judged.last_run_date.as_ref().map_or(Time::MIN_UTC, GoTime::at);
+        let latest = latest.min(self.store.clock.now());
+        let is_on_file = judged.correction.new_account_at().is_some_and(|at| at >= latest);
+        if !request.new_account || is_on_file {
             return self.attempt(user, judged, key, request, held).await;
         }
         let event = self.new_account(judged, request);
