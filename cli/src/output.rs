@@ -163,6 +163,9 @@ pub(crate) fn status_text(record: &Record) -> String {
     for money in record.unapplied_money().iter().filter(|money| money.is_open()) {
         text += &format!(" (unapplied: {} {})", money.amount, money.currency);
     }
+    if let Some(notice) = record.correction.awaited() {
+        text += &format!(" (awaits correction: {}, by {})", notice.code, notice.correct_by());
+    }
     if let Some(bar) = &record.bar {
         text += &format!(" (barred: {bar})");
     }

@@ -113,6 +113,10 @@ names! {
     PENDING_AMOUNT = "pending_amount";
     /// Why the user is barred from collection.
     COLLECTION_BAR = "collection_bar";
+    /// The bank's notification of change, with code and time, while no new account is on file.
+    AWAITS_CORRECTION = "awaits_correction";
+    /// When the member put a new account on file, after or before a notification of change.
+    NEW_ACCOUNT_AT = "new_account_at";
     /// The reactivation's record that replaced this one; this one is not collected again.
     SUPERSEDED_BY = "superseded_by";
     /// New due date of a row that is being moved. Removing such a row is not a cancellation.

@@ -62,6 +62,7 @@ fn record(state: State) -> Record {
         cancel_at: None,
         downgrade: None,
         bar: None,
+        correction: Default::default(),
         superseded_by: None,
         pending_change: None,
         pause_passed_on: None,
@@ -206,7 +207,14 @@ fn what_says_no_before_a_debit() {
     others.derive_state();
     assert_eq!(reason(&others, Trigger::Retry), "exhausted", "also where others presented it");
     let second = returned_times(2, "R09");
-    assert_eq!(verdict(&second, Trigger::Retry), Eligibility::Collect("s-1-3".into()));
+    assert_eq!(reason(&second, Trigger::Retry), "retry_planned", "the job waits for the planned date");
+    for run in [Trigger::Income, Trigger::Balance, Trigger::Batch, Trigger::Manual] {
+        assert_eq!(
+            verdict(&second, run),
+            Eligibility::Collect("s-1-3".into()),
+            "signals and people act at once"
+        );
+    }
     let long_ago =
         Record { initial_run_date: Some(GoTime::trimmed(t("2025-08-01T00:00:00Z"))), ..failed("R01") };
     assert_eq!(reason(&long_ago, Trigger::Retry), "window_passed");
@@ -467,7 +475,7 @@ fn withdrawn_attempts_count_for_nothing() {
     assert_eq!((back.status().as_str(), back.initial_run_date.as_ref()), ("SCHEDULED", None));
     assert_eq!(verdict(&back, Trigger::Initial), Eligibility::Collect("s-1-2".into()));
     let back = withdraw(&in_doubt(3), 3).record;
-    assert_eq!(verdict(&back, Trigger::Retry), Eligibility::Collect("s-1-4".into()), "two were presented");
+    assert_eq!(verdict(&back, Trigger::Income), Eligibility::Collect("s-1-4".into()), "two were presented");
     assert_eq!(back.initial_run_date, in_doubt(3).initial_run_date);
 
     let (named, _) = answered(&in_doubt(1), 1, Answer::Accepted { transaction_id: "c-1".into() });

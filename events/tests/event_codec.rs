@@ -88,6 +88,7 @@ fn kinds() -> Vec<EventKind> {
         EventKind::Intended { number: 1 },
         EventKind::Withdrawn { number: 2 },
         EventKind::Free,
+        EventKind::NewAccount,
         EventKind::Paused { months: 12 },
         EventKind::Unpaused,
         EventKind::PauseExpired,

@@ -2,7 +2,7 @@
 //!
 //! The expected values are written by hand from the specification; nothing here computes them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::wildcard_enum_match_arm)]
 
 use dues_events::billing::decide::{Followup, followups, next_record, resume_date};
 use dues_events::billing::event::{Answer, AttemptName, CancelTime, Ignored, Paid, Report, ReportKind};
@@ -12,6 +12,7 @@ use dues_events::billing::record::{
     Closed, FailedAttempt, Failure, Pause, Payment, Plan, Receipt, TierName, UpdatedEvent,
 };
 use dues_events::collections::ach::ReturnCode;
+use dues_events::collections::eligibility::{CollectionRequest, Eligibility, Rules, Trigger, eligibility};
 use dues_events::decide;
 use dues_events::money::Currency;
 use dues_events::{
@@ -106,6 +107,16 @@ a settled 2, - refunded 3                                           | REFUNDED  
 - settled 3                                                         | COMPLETED |    |      |
 - sent 1, - settled 3                                               | COMPLETED |    |      |
 - sent 1, a settled 3                                               | COMPLETED | a  |      |
+-- a notification of change says nothing about its attempt; the latest one awaits a newer account
+a returned 3 C01                                                    | SCHEDULED+C01 |  |    |
+a sent 1, a returned 3 C01                                          | ACHSENT+C01 | a |     |
+a settled 3, a returned 4 C01                                       | COMPLETED+C01 | a |   |
+a settled 3, a returned 4 C01, a returned 6 C02                     | COMPLETED+C02 | a |   |
+a returned 3 R01, a returned 4 C05                                  | ERROR+C05 R01 | a |   |
+a settled 3, - account 4, a returned 5 C03                          | COMPLETED+C03 | a |   |
+a settled 3, a returned 4 C03, - account 5                          | COMPLETED | a  |      |
+a returned 3 C01, - account 4, a returned 5 C02                     | SCHEDULED+C02 |  |    |
+a returned 3 R10, a returned 4 C01                                  | ERROR+bar+C01 R10 | a | |
 ";
 
 /// What members, operators and jobs do, in every status. `–` is a rejection. UNPAUSE depends on the due
@@ -197,6 +208,9 @@ fn reported(transaction_id: Option<TransactionId>, kind: ReportKind) -> EventKin
 fn report_event(text: &str) -> Event {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, kind, on, ..] = words.as_slice() else { panic!("not a report: {text}") };
+    if *kind == "account" {
+        return Event::internal(text.into(), day(on), "test", EventKind::NewAccount);
+    }
     let id = (*name != "-").then(|| TransactionId::from(*name));
     Event::internal(text.into(), day(on), "test", reported(id, report_kind(kind, &words[3..])))
 }
@@ -278,7 +292,8 @@ fn rows(table: &'static str) -> (Vec<&'static str>, Vec<Vec<&'static str>>) {
 
 fn with_bar(record: &Record) -> String {
     let bar = if record.bar.is_some() { "+bar" } else { "" };
-    format!("{}{bar}", record.status())
+    let awaits = record.correction.awaited().map(|notice| format!("+{}", notice.code)).unwrap_or_default();
+    format!("{}{bar}{awaits}", record.status())
 }
 
 fn unapplied(record: &Record) -> String {
@@ -336,7 +351,8 @@ fn every_row_of_the_attempts_table_in_every_order_of_arrival() {
         let [reports, status, transaction, refunded, money] = cells.as_slice() else { panic!("{line}") };
         let reports: Vec<Event> =
             reports.split(',').filter(|text| !text.trim().is_empty()).map(report_event).collect();
-        let is_named = |event: &Event| matches!(&event.kind, EventKind::Reported(r) if r.attempt.transaction_id.is_some());
+        let is_report = |event: &Event| matches!(&event.kind, EventKind::Reported(r) if r.attempt.transaction_id.is_some());
+        let is_named = |event: &Event| event.kind == EventKind::NewAccount || is_report(event);
         // Which attempt a nameless report is about depends on what was known when it came.
         let orders = if reports.iter().all(is_named) { orders(&reports) } else { vec![reports.clone()] };
         for order in orders {
@@ -360,7 +376,7 @@ fn every_row_of_the_attempts_table_in_every_order_of_arrival() {
             // Delivered again, nothing changes: refunds add up, but one fact is taken once, by its id.
             for report in order.iter().filter(|report| !report.id.as_str().contains("refunded")) {
                 let again = decide(&record, report).unwrap();
-                if is_named(report) {
+                if is_report(report) {
                     assert_eq!(again.outcome, Outcome::Ignored(Ignored::ReportKnown), "{reports:?}");
                     assert_eq!(again.record, record, "{reports:?}");
                 }
@@ -370,7 +386,7 @@ fn every_row_of_the_attempts_table_in_every_order_of_arrival() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 204, "rows and orders");
+    assert_eq!(checked, 237, "rows and orders");
 }
 
 /// The status of a paused record follows from the pause only where no attempt says otherwise. Once another
@@ -621,7 +637,7 @@ fn a_free_period_is_completed() {
 }
 
 #[test]
-fn return_codes_decide_the_bar_and_notices_change_nothing() {
+fn return_codes_decide_the_bar_and_notices_await_an_account() {
     for (code, bar) in [
         ("R01", false),
         ("R03", false),
@@ -640,7 +656,17 @@ fn return_codes_decide_the_bar_and_notices_change_nothing() {
         let record = record_in(status);
         let kind = reported(None, ReportKind::Returned(failure("C03")));
         let done = decide(&record, &event("e", "2026-02-05T00:00:00Z", kind)).unwrap();
-        assert_eq!((done.outcome, done.record), (Outcome::Ignored(Ignored::NotificationOfChange), record));
+        assert_eq!((done.outcome, done.record.status()), (Outcome::Applied, status));
+        assert_eq!((&done.record.attempts, &done.record.standing), (&record.attempts, &record.standing));
+        let notice = done.record.correction.awaited().unwrap();
+        assert_eq!((notice.code.as_str(), notice.at), ("C03", t("2026-02-05T00:00:00Z")), "{status}");
+        let lifted =
+            decide(&done.record, &event("n", "2026-02-06T00:00:00Z", EventKind::NewAccount)).unwrap();
+        assert_eq!((lifted.outcome, lifted.record.status()), (Outcome::Applied, status));
+        assert_eq!(lifted.record.correction.awaited(), None, "{status}");
+        let again =
+            decide(&lifted.record, &event("o", "2026-02-06T00:00:00Z", EventKind::NewAccount)).unwrap();
+        assert_eq!(again.outcome, Outcome::Ignored(Ignored::NoLongerTrue));
     }
 }
 
@@ -675,6 +701,53 @@ fn money_that_was_decided_about_pays_nothing_else() {
     let refused = decide_about(&surplus, "b", Resolution::RefundRequested).record;
     let refused = decide_about(&refused, "b", Resolution::RefundRefused).record;
     assert_eq!(after(&refused, "a returned 9").status(), Status::Completed);
+}
+
+/// The next period's debit meets the same account, whichever came first: the notice or the next record.
+#[test]
+fn a_notice_goes_over_to_the_next_record_and_ends_with_a_new_membership() {
+    let notice = reported(transaction("a"), ReportKind::Returned(failure("C01")));
+    let paid = decide(&fresh(), &report_event("a settled 3")).unwrap().record;
+    let noticed = decide(&paid, &event("c", "2026-02-05T00:00:00Z", notice)).unwrap().record;
+    let next = next_record(&noticed).unwrap();
+    assert_eq!(next.correction.awaited().unwrap().code.as_str(), "C01");
+    assert_eq!(Record::from_item(next.to_item()).unwrap().correction, next.correction);
+    assert_eq!(next.to_item().text("awaits_correction"), Some("C01 2026-02-05T00:00:00Z"));
+    let lifted = decide(&noticed, &event("n", "2026-02-06T00:00:00Z", EventKind::NewAccount)).unwrap().record;
+    let item = next_record(&lifted).unwrap().to_item();
+    assert_eq!(
+        (item.text("awaits_correction"), item.text("new_account_at")),
+        (None, Some("2026-02-06T00:00:00Z"))
+    );
+
+    let rules = Rules::default();
+    let initial = CollectionRequest::triggered_by(Trigger::Initial);
+    let due = t("2026-03-03T08:00:00Z");
+    let judged = |ask: &CollectionRequest, next: &Record, other: &Record| match eligibility(
+        &rules,
+        ask,
+        next,
+        &[other.clone(), next.clone()],
+        due,
+    ) {
+        Eligibility::Skip(reason) => reason.code(),
+        Eligibility::Collect(_) => "collect",
+        other => panic!("{other:?}"),
+    };
+    let unaware = next_record(&paid).unwrap();
+    assert_eq!(judged(&initial, &unaware, &paid), "collect");
+    assert_eq!(judged(&initial, &unaware, &noticed), "awaits_correction", "it came after the next record");
+    assert_eq!(judged(&initial, &next, &paid), "awaits_correction", "it was inherited");
+    assert_eq!(judged(&initial, &next, &lifted), "collect", "a newer account on any record");
+    for trigger in [Trigger::Batch, Trigger::Manual] {
+        let ask = CollectionRequest::triggered_by(trigger);
+        assert_eq!(judged(&ask, &next, &noticed), "awaits_correction", "{trigger:?}");
+        let new_account = CollectionRequest { new_account: true, ..ask };
+        assert_eq!(judged(&new_account, &next, &noticed), "collect", "{trigger:?}");
+    }
+    let anew = |since: &str| Record { member_since: Some(GoTime::trimmed(t(since))), ..unaware.clone() };
+    assert_eq!(judged(&initial, &anew("2026-02-05T00:00:01Z"), &noticed), "collect", "a newer membership");
+    assert_eq!(judged(&initial, &anew("2026-02-04T00:00:00Z"), &noticed), "awaits_correction");
 }
 
 /// A member stays barred whatever is reported afterwards, and in whatever order.

@@ -31,7 +31,7 @@ use tower::ServiceExt as _;
 use crate::collections::Collector;
 use crate::collections::gateway::Gateway;
 use crate::read_models::{ReadModel, ReadModels};
-pub use billing::{history_json, money_json, record_json};
+pub use billing::{history_json, money_json, planned_record_json, record_json};
 pub use entitlements::{balance_json, movement_json};
 use error::Error;
 use extract::Ids;

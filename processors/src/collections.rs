@@ -20,6 +20,7 @@ pub mod gateway;
 pub mod job;
 pub mod money;
 pub mod notifier;
+pub mod planned_retries;
 pub mod signals;
 pub mod worker;
 
@@ -30,7 +31,7 @@ use dues_events::billing::record::{History, Process, Record, Status};
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility, may_still_debit,
 };
-use dues_events::{AttemptKey, Rejection, SubscriptionId, Time, UserId, Value};
+use dues_events::{AttemptKey, GoTime, Rejection, SubscriptionId, Time, UserId, Value};
 use dues_store::billing::user_records::UserRecords;
 use dues_store::lock::{Acquired, Held, Locks};
 use dues_store::{CommitError, Committed, Engine, Store};
@@ -147,6 +148,8 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
     ) -> Result<Vec<RecordOutcome>, CommitError> {
         let (mut records, recent) = self.load(user, request).await?;
         let mut request = request.clone();
+        // Boxed, as are all that few collections need: together they outgrow a worker's stack.
+        Box::pin(self.record_new_accounts(&mut records, &request)).await?;
         let mut remaining = self.remaining_signal_debits(&request, &recent);
         let mut outcomes = Vec::new();
         for id in requested_records(&records, &request) {
@@ -200,6 +203,66 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         self.store.heal(&mut records, &recent).await?;
         self.store.apply_all_followups(&mut records).await?;
         Ok((records, recent))
+    }
+
+    /// Records that a new account is on file, where the request brings one: on every record that waits for
+    /// it, and for a signal on the newest record, so that a notification of change that is older than the
+    /// account and arrives later finds it. A person's request that debits nothing changes nothing else.
+    async fn record_new_accounts(
+        &self,
+        user: &mut UserRecords,
+        request: &CollectionRequest,
+    ) -> Result<(), CommitError> {
+        if !request.new_account {
+            return Ok(());
+        }
+        let newest = user.records.iter().max_by_key(|record| record.billing_date.at());
+        let newest = newest.map(|record| &record.subscription_id).filter(|_| is_signal(request.trigger));
+        let is_concerned = |record: &&Record| {
+            Some(&record.subscription_id) == newest || record.correction.awaited().is_some()
+        };
+        let concerned: Vec<Record> = user.records.iter().filter(is_concerned).cloned().collect();
+        for record in concerned {
+            let event = self.new_account(&record, request);
+            self.apply(user, &record.subscription_id, &event).await?;
+        }
+        Ok(())
+    }
+
+    fn new_account(&self, record: &Record, request: &CollectionRequest) -> Event {
+        let (id, version) = (&record.subscription_id, record.version.to_string());
+        // A redelivered signal names the same fact; a person may bring another account any time.
+        let fact = request.cause.as_deref().unwrap_or(&version);
+        let (event_id, now) = (format!("new-account:{id}:{fact}"), self.store.clock.now());
+        Event::internal_at(event_id.into(), now, "dues new-account", None, EventKind::NewAccount)
+            .by(request.actor.as_deref())
+    }
+
+    /// Debits a record that was judged. A new account that the debit is made from is recorded before it,
+    /// unless that was the latest event of the record.
+    async fn attempt_from_account(
+        &self,
+        user: &mut UserRecords,
+        judged: &Record,
+        key: AttemptKey,
+        request: &CollectionRequest,
+        held: &Held,
+    ) -> Result<Outcome, CommitError> {
+        let latest = judged.last_run_date.as_ref().map_or(Time::MIN_UTC, GoTime::at);
+        let latest = latest.min(self.store.clock.now());
+        let is_on_file = judged.correction.new_account_at().is_some_and(|at| at >= latest);
+        if !request.new_account || is_on_file {
+            return self.attempt(user, judged, key, request, held).await;
+        }
+        let event = self.new_account(judged, request);
+        if !self.apply_at(user, judged, &event).await? {
+            return Ok(Outcome::Skipped(Reason::Overtaken));
+        }
+        // Nothing but that has happened to the record since it was judged.
+        let Some(record) = user.get(&judged.subscription_id).cloned() else {
+            return Ok(Outcome::Skipped(Reason::Overtaken));
+        };
+        self.attempt(user, &record, key, request, held).await
     }
 
     /// How many debits this request may still cause today; only signals are limited.
@@ -263,11 +326,11 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let Some(record) = user.get(id).cloned() else { return Ok(Outcome::Skipped(Reason::Overtaken)) };
         let now = self.store.clock.now();
         let run = Some(request.trigger.process());
-        let transition = match eligibility(&self.rules, request, &record, &user.records, now) {
+        let transition = match Box::pin(self.judge(request, &record, &user.records, now)).await? {
             Eligibility::Skip(reason) => return Ok(Outcome::Skipped(reason)),
             Eligibility::Collect(key) => {
                 return match remaining {
-                    Ok(_) => Box::pin(self.attempt(user, &record, key, request, held)).await,
+                    Ok(_) => Box::pin(self.attempt_from_account(user, &record, key, request, held)).await,
                     Err(reason) => Ok(Outcome::Skipped(reason.clone())),
                 };
             }
@@ -295,6 +358,24 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             self.store.apply_followups(user, id).await?;
         }
         Ok(if done { outcome } else { Outcome::Skipped(Reason::Overtaken) })
+    }
+
+    /// The eligibility of a record. RETRY needs the member's incomes, and only where nothing else keeps the
+    /// record from being presented again: one read for each of those.
+    async fn judge(
+        &self,
+        request: &CollectionRequest,
+        record: &Record,
+        of_user: &[Record],
+        now: Time,
+    ) -> Result<Eligibility, CommitError> {
+        let verdict = eligibility(&self.rules, request, record, of_user, now);
+        if request.trigger != Trigger::Retry || !matches!(verdict, Eligibility::Collect(_)) {
+            return Ok(verdict);
+        }
+        let incomes = Some(self.store.incomes(&record.user_id).await?);
+        let request = CollectionRequest { incomes, ..request.clone() };
+        Ok(eligibility(&self.rules, &request, record, of_user, now))
     }
 
     /// Reads the user's records again. One that is not among the recent ones is read by its id.
@@ -382,9 +463,9 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         Ok(Outcome::Withdrawn(reason.to_owned()))
     }
 
-    /// Looks up an attempt in doubt, and submits it again if it never reached the gateway. The key makes that
-    /// the same debit. Where the member may no longer be debited, it is withdrawn, but only once the gateway's
-    /// queue can no longer hold the request.
+    /// Looks up an attempt in doubt, and submits it again if it never reached the gateway. The key makes
+    /// that the same debit. Where the member may no longer be debited, it is withdrawn, but only once the
+    /// gateway's queue can no longer hold the request.
     async fn resolve(
         &self,
         user: &mut UserRecords,
@@ -489,7 +570,8 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
             kind,
         );
         event.data.set(DATA_REASON, Value::text(reason));
-        tracing::warn!(subscription = %record.subscription_id, %key, reason, "the outcome of a debit is unknown");
+        let id = &record.subscription_id;
+        tracing::warn!(subscription = %id, %key, reason, "the outcome of a debit is unknown");
         self.apply(user, &record.subscription_id, &event).await?;
         Ok(Outcome::InDoubt(reason.to_owned()))
     }

@@ -1,7 +1,8 @@
 //! A member's timeline: what happened, its cause and what followed from it, in plain sentences with ids; the
 //! current records, and what comes next.
 //!
-//! It is derived from history alone, as of any time, so it is reproducible.
+//! It is derived from history alone, as of any time, so it is reproducible. Only the date of a planned
+//! presentment also depends on the member's last incomes, of which no more than twelve are kept.
 
 mod sentences;
 mod upcoming;
@@ -9,6 +10,7 @@ mod upcoming;
 use dues_events::attributes;
 use dues_events::billing::record::{History, Record};
 use dues_events::collections::eligibility::Rules;
+use dues_events::collections::incomes::Incomes;
 use dues_events::entitlements::credits::Movement;
 use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::{EventId, MovementKind, SubscriptionId, Time};
@@ -47,16 +49,23 @@ pub struct Timeline {
     pub next: Vec<Upcoming>,
 }
 
-/// Builds a member's timeline up to a time: from the history of the billing records (grouped by record, each
-/// in order), from Stripe's events, and from the ledger.
+/// What a timeline is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    /// The history of the billing records, grouped by record, each in order.
+    pub history: &'a [History],
+    /// Stripe's events.
+    pub stripe: &'a [StripeEvent],
+    /// The movements of credits.
+    pub ledger: &'a [Movement],
+    /// The last incomes, for what comes next.
+    pub incomes: &'a Incomes,
+}
+
+/// Builds a member's timeline up to a time.
 #[must_use]
-pub fn timeline(
-    history: &[History],
-    stripe: &[StripeEvent],
-    ledger: &[Movement],
-    rules: &Rules,
-    until: Time,
-) -> Timeline {
+pub fn timeline(sources: &Sources<'_>, rules: &Rules, until: Time) -> Timeline {
+    let Sources { history, stripe, ledger, incomes } = *sources;
     let mut story = Timeline::default();
     for rows in history.chunk_by(|a, b| a.record.subscription_id == b.record.subscription_id) {
         let mut before: Option<Record> = None;
@@ -80,7 +89,7 @@ pub fn timeline(
     }
     story.entries.sort_by_key(|entry| entry.at);
     story.records.sort_by_key(|record| record.billing_date.at());
-    story.next = next(&story.records, rules, until);
+    story.next = next(&story.records, &incomes.until(until), rules, until);
     story
 }
 

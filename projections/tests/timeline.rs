@@ -5,11 +5,13 @@
 use dues_events::billing::attempts::Resolution;
 use dues_events::billing::decide::{Outcome, decide};
 use dues_events::billing::event::{AttemptName, Event, EventKind, Report, ReportKind};
-use dues_events::billing::record::{History, Receipt, Record};
+use dues_events::billing::record::{Failure, History, Receipt, Record};
+use dues_events::collections::ach::ReturnCode;
 use dues_events::collections::eligibility::Rules;
+use dues_events::collections::incomes::{Income, Incomes};
 use dues_events::money::Currency;
-use dues_events::{GoTime, Item, Time, Value};
-use dues_projections::timeline::timeline;
+use dues_events::{GoTime, Item, Money, Time, Value};
+use dues_projections::timeline::{Sources, Timeline, timeline};
 
 fn t(day: &str) -> Time {
     dues_events::time::parse(&format!("{day}T12:00:00Z")).unwrap()
@@ -77,8 +79,17 @@ impl Story {
             token: Some(event.token),
             chain: None,
         });
-        let story = timeline(&self.rows, &[], &[], &Rules::default(), t("2026-12-31"));
+        let story = self.timeline("2026-12-31");
         story.entries.last().unwrap().sentence.clone()
+    }
+
+    fn timeline(&self, until: &str) -> Timeline {
+        self.timeline_with(&Incomes::default(), until)
+    }
+
+    fn timeline_with(&self, incomes: &Incomes, until: &str) -> Timeline {
+        let sources = Sources { history: &self.rows, stripe: &[], ledger: &[], incomes };
+        timeline(&sources, &Rules::default(), t(until))
     }
 
     fn settles(&mut self, day: &str, transaction: &str, amount: &str, currency: &str) -> String {
@@ -179,4 +190,54 @@ fn a_moved_due_date_names_both_days() {
         story.then("2026-01-21", EventKind::Moved { to }, &[]),
         "The due date moved from 00:00 to 01:00 on 2026-02-10."
     );
+}
+
+fn returned(transaction: &str, code: &str) -> EventKind {
+    let kind = ReportKind::Returned(Failure::new(ReturnCode::read(code), Some("why")));
+    EventKind::Reported(Report { attempt: named(transaction), kind })
+}
+
+/// Paid every other Friday, so 13 February is a payday; then come a weekend and Presidents' Day.
+#[test]
+fn a_planned_presentment_has_its_date_and_its_reason() {
+    let mut story = Story::new();
+    story.then("2026-02-03", returned("a", "R01"), &[]);
+    let mut incomes = Incomes::default();
+    for day in ["2026-01-02", "2026-01-16", "2026-01-30"] {
+        incomes.take(Income { id: day.into(), at: t(day), amount: Money::from_cents(200_000) });
+    }
+    let next = |incomes: &Incomes, at: &str| {
+        let next = story.timeline_with(incomes, at).next;
+        let first = next.first().unwrap();
+        (first.at.unwrap().to_rfc3339(), first.sentence.clone())
+    };
+    let payday = "$14.99 are presented to the bank again, for the second time, on 2026-02-17: the day \
+                  after the expected payday (biweekly).";
+    let at = "2026-02-17T07:00:00+00:00".to_owned();
+    assert_eq!(next(&incomes, "2026-02-04"), (at, payday.to_owned()));
+    // As of a time before the third income there was no pattern.
+    let (_, spread) = next(&incomes.until(t("2026-01-20")), "2026-02-04");
+    assert!(spread.ends_with("no payday is known, so returns are spread over banking days."), "{spread}");
+    // The job did not run on the planned day: the next run presents it.
+    let (at, late) = next(&incomes, "2026-02-18");
+    assert_eq!(at, "2026-02-19T07:00:00+00:00");
+    assert_eq!(late, "$14.99 are presented to the bank again, for the second time.");
+}
+
+#[test]
+fn a_notification_of_change_is_shown_with_its_deadline() {
+    let mut story = Story::new();
+    assert_eq!(
+        story.then("2026-02-03", returned("a", "C01"), &[]),
+        "The bank asked for a correction of the account (C01 of 2026-02-03, to correct by 2026-02-11): the \
+         next debit waits for a new one."
+    );
+    let next = story.timeline("2026-02-04").next;
+    assert_eq!(
+        next.iter().map(|next| next.sentence.as_str()).collect::<Vec<_>>(),
+        ["It will not be collected: the bank asked for a correction of the account (C01 of 2026-02-03, to \
+          correct by 2026-02-11), and no new one is on file."]
+    );
+    assert_eq!(story.then("2026-02-05", EventKind::NewAccount, &[]), "A new account was put on file.");
+    assert_eq!(story.timeline("2026-02-06").next[0].sentence, "$14.99 for Plus:v2 are debited.");
 }

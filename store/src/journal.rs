@@ -73,6 +73,12 @@ impl Aggregate {
     /// Writes a head, if the current one is its predecessor.
     #[must_use]
     pub fn head_op(&self, head: &JournalHead) -> Op {
+        let (item, condition) = self.head_row(head);
+        Op::Put(&JOURNAL, item, condition)
+    }
+
+    /// The row of a head, and the condition that the current one is its predecessor.
+    pub(crate) fn head_row(&self, head: &JournalHead) -> (Item, Condition) {
         let mut item = self.item(HEAD);
         item.set(VERSION, Value::number(head.version));
         item.set_text(STATE, head.state.as_str());
@@ -80,7 +86,7 @@ impl Aggregate {
             0 | 1 => Condition::NoItem,
             version => Condition::Equals(VERSION, Value::number(version - 1)),
         };
-        Op::Put(&JOURNAL, item, condition)
+        (item, condition)
     }
 
     /// Adds a fact, if it does not exist.

@@ -19,6 +19,7 @@ pub mod usage;
 
 pub mod backoff;
 pub mod billing;
+pub mod collections;
 mod unique_name;
 
 pub use backoff::{Backoff, BackoffPolicy, Jitter};

@@ -173,7 +173,8 @@ pub const ENTITLEMENTS: Table = Table {
     ttl: None,
 };
 
-/// The journal of the read models: the facts of each aggregate, and its state.
+/// The journal of the read models: the facts of each aggregate, and its state. It also holds each member's
+/// last incomes.
 pub const JOURNAL: Table = Table {
     id: TableId::Journal,
     name: "dues-journal",

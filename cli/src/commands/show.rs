@@ -1,9 +1,12 @@
 //! `dues show`: a member's billing records, profile, access, credits, passes, subscriptions and groups.
 
 use dues_events::billing::record::{Record, membership_status};
+use dues_events::collections::eligibility::Rules;
+use dues_events::collections::retry_plan::RetryPlan;
 use dues_events::entitlements::rows::{PassRow, SubscriptionRow};
-use dues_events::{Balance, Item, Profile, UserId};
-use dues_processors::api::balance_json;
+use dues_events::{Balance, Item, Profile, SubscriptionId, UserId};
+use dues_processors::api::{balance_json, planned_record_json};
+use dues_processors::collections::planned_retries::planned_retries;
 use dues_processors::entitlements;
 use dues_processors::entitlements::groups::{Directory as _, LocalDirectory};
 use dues_processors::read_models::Section;
@@ -11,6 +14,7 @@ use dues_projections::entitlements::access::Access;
 use dues_store::Store;
 use dues_store::embedded::Embedded;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::args::ShowArgs;
@@ -21,6 +25,7 @@ use crate::output::{self, Error};
 struct Member {
     user: UserId,
     records: Vec<Record>,
+    retries: BTreeMap<SubscriptionId, RetryPlan>,
     profile: Profile,
     access: Access,
     credits: Balance,
@@ -44,8 +49,10 @@ impl Member {
             None => Balance::new(user.clone(), store.clock.now()),
         };
         let groups = LocalDirectory::new(store.engine.clone()).groups_of(&user, None).await;
+        let records = store.list_by_user_id(&user).await?;
         Ok(Self {
-            records: store.list_by_user_id(&user).await?,
+            retries: planned_retries(store, &Rules::default(), &records).await?,
+            records,
             profile: store.profile(&user).await?.unwrap_or_else(|| Profile::new(user.clone())),
             access: entitlements::access(store, &user).await?,
             credits,
@@ -59,10 +66,11 @@ impl Member {
 
     fn json(&self) -> Value {
         let plain = |items: Vec<Item>| -> Vec<Value> { items.iter().map(Item::to_json).collect() };
+        let shown = |record: &Record| planned_record_json(record, &self.retries);
         let mut member = json!({
             "user_id": self.user.as_str(),
             "status": membership_status(&self.records),
-            "subscriptions": self.records.iter().map(output::record_json).collect::<Vec<_>>(),
+            "subscriptions": self.records.iter().map(shown).collect::<Vec<_>>(),
             "profile": {
                 "tier": self.profile.tier.as_str(),
                 "provider": self.profile.provider.map(|provider| provider.as_str()),
@@ -167,6 +175,10 @@ impl Member {
                 record.subscription_id.to_string(),
             ]);
         }
-        output::print_line(&table.to_string())
+        output::print_line(&table.to_string())?;
+        for (id, plan) in &self.retries {
+            output::print_line(&format!("retry     {id} is presented again {plan}"))?;
+        }
+        Ok(())
     }
 }

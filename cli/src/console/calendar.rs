@@ -53,8 +53,12 @@ async fn next_runs(console: &Console, snapshot: &Snapshot, now: Time) -> Result<
     let overdue =
         aggregates.due.range(..now.date_naive()).fold(Cell::default(), |sum, (_, cell)| sum.plus(*cell));
     let sample = if retry.is_partial { ", of those checked" } else { "" };
+    let later = match retry.planned.count {
+        0 => String::new(),
+        count => format!("; {} planned for later days", grouped(count)),
+    };
     let figures = [
-        ("error", "Retried", retry.collected, format!("on {}{sample}", date_time(retry.at))),
+        ("error", "Retried", retry.collected, format!("on {}{sample}{later}", date_time(retry.at))),
         ("cancelled", "Not retried", retry.left, "failed, not eligible".to_owned()),
         (
             "achsent",

@@ -3,7 +3,7 @@
 use chrono::{NaiveDate, NaiveTime, TimeDelta};
 use dues_events::Time;
 use dues_events::calendar::banking_day_from;
-use dues_events::collections::eligibility::{CollectionRequest, Eligibility, Trigger, eligibility};
+use dues_events::collections::eligibility::{CollectionRequest, Eligibility, Reason, Trigger, eligibility};
 use dues_store::billing::user_records::RECENT;
 
 use super::Console;
@@ -21,6 +21,8 @@ pub(super) struct NextRetry {
     pub(super) at: Time,
     /// Will be presented again.
     pub(super) collected: Cell,
+    /// Will be presented again on a later day.
+    pub(super) planned: Cell,
     /// Not eligible, for a reason that time alone does not change.
     pub(super) left: Cell,
     /// Will become stale.
@@ -44,7 +46,14 @@ impl Console {
                 }
                 checked += 1;
                 let others = self.store.get_recent_subscriptions(&record.user_id, RECENT).await?;
-                let total = match eligibility(&self.rules, &request, record, &others, retry.at) {
+                let mut verdict = eligibility(&self.rules, &request, record, &others, retry.at);
+                if matches!(verdict, Eligibility::Collect(_)) {
+                    let incomes = Some(self.store.incomes(&record.user_id).await?);
+                    let request = CollectionRequest { incomes, ..request.clone() };
+                    verdict = eligibility(&self.rules, &request, record, &others, retry.at);
+                }
+                let total = match verdict {
+                    Eligibility::Skip(Reason::RetryPlanned(_)) => &mut retry.planned,
                     Eligibility::Collect(_) | Eligibility::Complete => &mut retry.collected,
                     Eligibility::Stale => &mut retry.stale,
                     Eligibility::Skip(_)

@@ -21,7 +21,8 @@ mod followups;
 use crate::billing::attempts::{AttemptOutcome, PaymentStatus};
 use crate::billing::event::{Answer, AttemptName, CancelTime, Event, EventKind, Ignored, Report, ReportKind};
 use crate::billing::record::{ClosedAs, Plan, Receipt, Record, Standing, State, Status, UpdatedEvent};
-use crate::collections::ach::Consequence;
+use crate::collections::ach::{Consequence, ReturnCode};
+use crate::collections::correction::Notice;
 use crate::ids::SubscriptionId;
 use crate::money::{Currency, Money};
 use crate::time::{GoTime, Time};
@@ -162,6 +163,7 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
         EventKind::Withdrawn { number } => withdrawn(record, event, *number),
         EventKind::Answered { number, answer } => answered(record, event, *number, answer),
         EventKind::Free => free(record, event),
+        EventKind::NewAccount => new_account(record, event),
         EventKind::MoneyResolved { attempt, resolution } => {
             let mut after = record.clone();
             let is_closed = matches!(record.standing, Standing::Closed { .. });
@@ -202,9 +204,9 @@ pub fn decide(record: &Record, event: &Event) -> Result<Transition, Rejection> {
 /// The bank's report joins the set; the status follows from the whole set.
 fn reported(record: &Record, event: &Event, report: &Report) -> Decision {
     if let ReportKind::Returned(failure) = &report.kind
-        && failure.consequence() == Some(Consequence::Notice)
+        && let Some(code) = failure.code().filter(|code| code.consequence() == Consequence::Notice)
     {
-        return ignored(record, Ignored::NotificationOfChange);
+        return notified(record, event, code);
     }
     let mut after = record.clone();
     let is_news = after.attempts.take(report, event.at, record.plan.amount);
@@ -236,6 +238,25 @@ fn reported(record: &Record, event: &Event, report: &Report) -> Decision {
         set_receipt(&mut transition.record, receipt);
     }
     Ok(transition)
+}
+
+/// A notification of change says nothing about the attempt: the payment stands. The account has to be
+/// corrected before the member's next debit.
+fn notified(record: &Record, event: &Event, code: ReturnCode) -> Decision {
+    let mut after = record.clone();
+    match after.correction.notified(Notice { at: event.at, code }) {
+        true => applied(after, event),
+        false => ignored(record, Ignored::ReportKnown),
+    }
+}
+
+/// A new account concerns the member, so it is taken in every state.
+fn new_account(record: &Record, event: &Event) -> Decision {
+    let mut after = record.clone();
+    match after.correction.put_on_file(event.at) {
+        true => applied(after, event),
+        false => ignored(record, Ignored::NoLongerTrue),
+    }
 }
 
 /// Whether the attempts say anything about its status.

@@ -59,6 +59,8 @@ pub enum EventKind {
     },
     /// The amount is zero: completed without a debit.
     Free,
+    /// A new account of the member is on file.
+    NewAccount,
     /// An operator decided what becomes of money that pays for nothing.
     MoneyResolved {
         /// The attempt that brought the money.
@@ -210,7 +212,7 @@ pub struct Paid {
 pub enum Ignored {
     /// It repeats a report, or an older one than the record knows.
     ReportKnown,
-    /// A notification of change: the payment remains valid.
+    /// Older rows of this program: a notification of change, which is now kept on the record.
     NotificationOfChange,
     /// The membership is already active.
     AlreadyActive,

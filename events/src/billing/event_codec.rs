@@ -246,6 +246,7 @@ fn of_kind(kind: &EventKind) -> Stored {
             }
         },
         EventKind::Free => named("free"),
+        EventKind::NewAccount => named("new-account"),
         EventKind::MoneyResolved { attempt: name, resolution } => {
             Stored { x: Some(resolution.to_text()), ..attempt("money", name) }
         }
@@ -314,6 +315,7 @@ impl Stored {
                 failure: self.failure()?,
             })?,
             "free" => EventKind::Free,
+            "new-account" => EventKind::NewAccount,
             "money" => EventKind::MoneyResolved {
                 attempt: self.attempt(),
                 resolution: self.read("x", &self.x, "a decision", Resolution::read)?,

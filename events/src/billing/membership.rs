@@ -16,6 +16,7 @@ use crate::billing::idempotency::{Applied, IdempotencyToken, Lookup, ParkedEvent
 use crate::billing::record::{Plan, Process, Provider, Receipt, Record, Standing, State, UpdatedEvent};
 use crate::billing::wire::memberships::encode;
 use crate::calendar::{BillingWeek, Term, billing_period};
+use crate::collections::correction::Correction;
 use crate::ids::{EventId, SubscriptionId, UserId};
 use crate::item::Item;
 use crate::time::{GoTime, Time};
@@ -363,6 +364,8 @@ pub(crate) fn first_record(
         cancel_at: None,
         downgrade: None,
         bar: records.iter().find_map(|r| r.bar.clone()),
+        // A membership that begins anew brings an account of its own.
+        correction: Correction::default(),
         superseded_by: None,
         pending_change: None,
         pause_passed_on: None,

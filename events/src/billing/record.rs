@@ -10,6 +10,7 @@ use crate::billing::chain::Chain;
 use crate::billing::idempotency::Applied;
 use crate::calendar::{BillingWeek, Schedule, Term, billing_period};
 use crate::collections::ach::{Consequence, ReturnCode};
+use crate::collections::correction::Correction;
 use crate::ids::{AttemptKey, SubscriptionId, TransactionId, UserId};
 use crate::item::Item;
 use crate::money::Money;
@@ -70,6 +71,8 @@ pub struct Record {
     pub downgrade: Option<Plan>,
     /// Why the user is barred from collection.
     pub bar: Option<String>,
+    /// Whether the member's account has to be corrected before the next debit.
+    pub correction: Correction,
     /// The reactivation's record that replaced this one.
     pub superseded_by: Option<SubscriptionId>,
     /// A change of several records that has begun with this one, as on its stream, until it is complete.

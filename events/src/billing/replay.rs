@@ -13,7 +13,7 @@ use std::fmt;
 use crate::attributes::DATA_PREFIX;
 use crate::billing::chain::Chain;
 use crate::billing::decide::{Outcome, Rejection, decide, next_record};
-use crate::billing::event::{Creation, Event, EventKind};
+use crate::billing::event::{Creation, Event, EventKind, Ignored};
 use crate::billing::event_codec::{self, EventError};
 use crate::billing::membership::{Change, MembershipEvent, first_record};
 use crate::billing::record::{
@@ -433,6 +433,11 @@ fn decided(before: &Record, row: &History, event: &Event) -> Result<History, Fau
     if event.token.parked {
         return Ok(History::of(before.clone(), before.version, event, row.outcome.clone()));
     }
+    // An older version of this program took no notice of a notification of change: its row stands.
+    let as_then = Outcome::Ignored(Ignored::NotificationOfChange).to_text();
+    if row.outcome == as_then {
+        return Ok(History::of(before.clone(), before.version, event, as_then));
+    }
     let transition = decide(before, event)?;
     let outcome = transition.outcome.to_text();
     Ok(History::of(transition.record, before.version, event, outcome))
@@ -466,6 +471,7 @@ fn created(row: &History, event: &Event) -> Result<Option<Record>, Fault> {
         | EventKind::Withdrawn { .. }
         | EventKind::Answered { .. }
         | EventKind::Free
+        | EventKind::NewAccount
         | EventKind::MoneyResolved { .. }
         | EventKind::Paused { .. }
         | EventKind::Unpaused
@@ -488,7 +494,7 @@ fn created(row: &History, event: &Event) -> Result<Option<Record>, Fault> {
 }
 
 /// What depends on the member's other records, as the row has it: whole hours later where another record has
-/// that due date, and the member's bar.
+/// that due date, and the member's bar and account.
 fn placed(expected: Record, found: &Record) -> Record {
     let hours = found.billing_date.at() - expected.billing_date.at();
     let is_shifted =
@@ -496,6 +502,7 @@ fn placed(expected: Record, found: &Record) -> Record {
     Record {
         billing_date: if is_shifted { found.billing_date.clone() } else { expected.billing_date },
         bar: expected.bar.or_else(|| found.bar.clone()),
+        correction: expected.correction.and(found.correction),
         ..expected
     }
 }

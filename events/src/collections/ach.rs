@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A return (`R01`) or notification-of-change (`C01`) code.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReturnCode([u8; 3]);
 
 /// What may follow a return.
@@ -21,7 +21,7 @@ pub enum Consequence {
     Stop,
     /// No further debit, and the user is barred from collection.
     Bar,
-    /// A notice only: the payment remains valid.
+    /// A notice only: the payment remains valid, and the next debit waits for a new account.
     Notice,
 }
 

@@ -10,8 +10,8 @@
 //! PAUSED         –           –                   –                     remind, expire
 //! ```
 //!
-//! Before a debit, in this order: superseded, cancelled, too old, not due, barred, the ACH rules, banks
-//! closed, not covered.
+//! Before a debit, in this order: superseded, cancelled, too old, not due, barred, unapplied money, the ACH
+//! rules, the account's correction, the planned date (RETRY only), banks closed, not covered.
 
 use chrono::{Days, NaiveDate, TimeDelta};
 use rust_decimal::Decimal;
@@ -22,6 +22,9 @@ use crate::billing::decide::resume_date;
 use crate::billing::record::{Process, Record, Standing, State, Status, UpdatedEvent};
 use crate::calendar::{Holiday, holiday, is_banking_day};
 use crate::collections::ach::{Consequence, ReturnCode};
+use crate::collections::correction::{Notice, awaited_correction};
+use crate::collections::incomes::Incomes;
+use crate::collections::retry_plan::{RetryPlan, retry_plan};
 use crate::ids::{AttemptKey, SubscriptionId};
 use crate::money::Money;
 use crate::time::{GoTime, Time};
@@ -35,6 +38,12 @@ pub struct Rules {
     pub presentments: u32,
     /// Days after the first presentment within which the others must fall.
     pub presentment_days: u32,
+    /// Banking days between a return and the next presentment by the RETRY job, at least.
+    pub retry_banking_days: u32,
+    /// Banking days over which presentments are spread where no payday is known.
+    pub retry_spread_days: u32,
+    /// Days after the due date until which the last presentment is kept for a signal.
+    pub last_presentment_days: u32,
     /// Days before the end of a pause at which the member is notified.
     pub resume_notice_days: u32,
     /// Days before the due date at which the member is notified.
@@ -57,6 +66,9 @@ impl Default for Rules {
             old_days: 90,
             presentments: 3,
             presentment_days: 180,
+            retry_banking_days: 2,
+            retry_spread_days: 10,
+            last_presentment_days: 45,
             resume_notice_days: 7,
             due_notice_days: 3,
             income_from: Money::from_cents(7500),
@@ -115,6 +127,9 @@ pub struct CollectionRequest {
     pub authorised: bool,
     /// The account's balance, if known.
     pub available: Option<Decimal>,
+    /// The member's last incomes, once they are read. Without them, RETRY skips only what is too early by
+    /// any plan.
+    pub incomes: Option<Incomes>,
     /// The causing fact, such as a signal's event id.
     pub cause: Option<String>,
     /// Who asked for it, where a person did.
@@ -131,6 +146,7 @@ impl CollectionRequest {
             new_account: false,
             authorised: false,
             available: None,
+            incomes: None,
             cause: None,
             actor: None,
         }
@@ -179,6 +195,10 @@ pub enum Reason {
     WindowPassed,
     /// The latest return stops debits until the member acts.
     Stopped(ReturnCode),
+    /// The bank has asked for a correction of the account, and no new account is on file.
+    AwaitsCorrection(Notice),
+    /// It is presented again on a later day.
+    RetryPlanned(RetryPlan),
     /// Banks are closed.
     BanksClosed(Option<Holiday>),
     /// The balance is below the amount due.
@@ -216,6 +236,8 @@ impl Reason {
             Self::Exhausted(_) => "exhausted",
             Self::WindowPassed => "window_passed",
             Self::Stopped(_) => "stopped",
+            Self::AwaitsCorrection(_) => "awaits_correction",
+            Self::RetryPlanned(_) => "retry_planned",
             Self::BanksClosed(_) => "banks_closed",
             Self::NotCovered => "not_covered",
             Self::EnoughToday => "enough_today",
@@ -239,6 +261,13 @@ impl fmt::Display for Reason {
             Self::Exhausted(times) => write!(f, "presented {times} times, which is all that ACH allows"),
             Self::WindowPassed => f.write_str("presented first too long ago to be presented again"),
             Self::Stopped(code) => write!(f, "returned with {code}, which {}", stopped_until(*code)),
+            Self::AwaitsCorrection(notice) => {
+                write!(
+                    f,
+                    "the bank asked for a correction of the account ({notice}), and no new one is on file"
+                )
+            }
+            Self::RetryPlanned(plan) => write!(f, "presented again {plan}"),
             Self::BanksClosed(Some(holiday)) => write!(f, "banks are closed: {holiday}"),
             Self::BanksClosed(None) => f.write_str("banks are closed: weekend"),
             Self::NotCovered => f.write_str("the account holds less than is due"),
@@ -376,6 +405,12 @@ fn may_debit(
     if let Some(code) = standing_stop(ask, record, of_user, now).or_else(|| corrected_before(record)) {
         return Err(Reason::Stopped(code));
     }
+    if !ask.new_account
+        && let Some(notice) = awaited_correction(record, of_user)
+    {
+        return Err(Reason::AwaitsCorrection(notice));
+    }
+    waits_for_planned_date(rules, ask, record, now)?;
     if let (
         Some(closed),
         Trigger::Initial | Trigger::Retry | Trigger::Pause | Trigger::Income | Trigger::Balance,
@@ -389,11 +424,38 @@ fn may_debit(
     Ok(())
 }
 
+/// The RETRY job waits for the planned date. A record that it visits has failed; without a day for it, the
+/// return came too late to be presented again.
+fn waits_for_planned_date(
+    rules: &Rules,
+    ask: &CollectionRequest,
+    record: &Record,
+    now: Time,
+) -> Result<(), Reason> {
+    match ask.trigger {
+        Trigger::Retry => {}
+        Trigger::Initial
+        | Trigger::Pause
+        | Trigger::Income
+        | Trigger::Balance
+        | Trigger::Batch
+        | Trigger::Manual => return Ok(()),
+    }
+    match retry_plan(rules, record, ask.incomes.as_ref()) {
+        Some(plan) if plan.at > now => Err(Reason::RetryPlanned(plan)),
+        Some(_) => Ok(()),
+        None => Err(Reason::WindowPassed),
+    }
+}
+
 /// Checks once more whether a recorded attempt may be submitted, on records that were read after it was
 /// recorded: either a change sees the attempt, or this sees the change.
 pub fn may_still_debit(record: &Record, of_user: &[Record], now: Time) -> Result<(), String> {
     barred(record, of_user).map_err(|reason| reason.to_string())?;
     has_no_unapplied_money(record).map_err(|reason| reason.to_string())?;
+    if let Some(notice) = awaited_correction(record, of_user) {
+        return Err(Reason::AwaitsCorrection(notice).to_string());
+    }
     if record.superseded_by.is_some() {
         return Err(Reason::Superseded.to_string());
     }
@@ -497,7 +559,8 @@ fn corrected_before(record: &Record) -> Option<ReturnCode> {
 const CORRECTION_DAYS: u32 = 60;
 
 fn paid_since(of_user: &[Record], at: Time) -> bool {
-    let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(|paid| paid.at() > at));
+    let is_later = |paid: &GoTime| paid.at() > at;
+    let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(is_later));
     of_user.iter().any(paid)
 }
 

@@ -97,6 +97,11 @@ const PARKING: Permission = (Resource::Table(&PARKED), &[PUT]);
 /// Read models record facts in the journal, together with the rows that follow from them.
 const BOOKING: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
 
+/// The RETRY run plans with a member's incomes.
+const READING_INCOMES: Permission = (Resource::Table(&JOURNAL), &[GET]);
+/// An income signal is remembered.
+const REMEMBERING_INCOMES: Permission = (Resource::Table(&JOURNAL), &[GET, PUT]);
+
 /// What the API needs for entitlements, and for records that are not among a user's recent ones.
 const ENTITLING: [Permission; 3] = [
     (BY_ID, &[QUERY]),
@@ -165,9 +170,9 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             ),
         ],
         Function::CollectionsJob => vec![(BY_STATE, &[QUERY]), (Resource::Queue, &["sqs:SendMessage"])],
-        Function::CollectionsWorker | Function::WebhookWorker | Function::WebhookBalanceWorker => {
-            with(&COLLECTING, &[PARKING, LISTING_MONEY])
-        }
+        Function::CollectionsWorker => with(&COLLECTING, &[PARKING, LISTING_MONEY, READING_INCOMES]),
+        Function::WebhookWorker => with(&COLLECTING, &[PARKING, LISTING_MONEY, REMEMBERING_INCOMES]),
+        Function::WebhookBalanceWorker => with(&COLLECTING, &[PARKING, LISTING_MONEY]),
         Function::BatchWorker => with(&COLLECTING, &[PARKING, LISTING_MONEY, (BY_ID, &[QUERY])]),
         Function::NotifierScheduler => vec![
             (BY_STATE, &[QUERY]),

@@ -8,15 +8,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::Method;
 use dues_events::billing::record::{History, membership_status};
-use dues_events::{Record, SubscriptionId, UserId, attributes, time};
+use dues_events::collections::retry_plan::RetryPlan;
+use dues_events::{GoTime, Record, Status, SubscriptionId, UserId, attributes, time};
 use dues_store::{Engine, Store, StoreError};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use super::document::Operation;
 use super::extract::{Ids, Parameters};
 use super::routes::Routes;
 use super::{Error, Shared};
 use crate::collections::gateway::Gateway;
+use crate::collections::planned_retries::planned_retries;
 use crate::operators::explain::explain;
 pub use money::money_json;
 
@@ -65,6 +68,17 @@ pub fn record_json(record: &Record) -> Value {
     item.to_json()
 }
 
+/// The row, and when it is presented again if that is planned.
+#[must_use]
+pub fn planned_record_json(record: &Record, retries: &BTreeMap<SubscriptionId, RetryPlan>) -> Value {
+    let mut body = record_json(record);
+    if let Some(plan) = retries.get(&record.subscription_id) {
+        body["retry_at"] = GoTime::trimmed(plan.at).text().into();
+        body["retry_reason"] = plan.why.to_string().into();
+    }
+    body
+}
+
 /// The row under its attribute names, without the event's hash, which is internal.
 #[must_use]
 pub fn history_json(row: &History) -> Value {
@@ -78,17 +92,34 @@ async fn list<E: Engine, G: Gateway>(
     ids: Ids,
 ) -> Result<Json<schema::Subscriptions>, Error> {
     let records = api.store().list_by_user_id(&ids.user()).await?;
+    let retries = planned_retries(api.store(), &api.collector.rules, &records).await?;
     Ok(Json(schema::Subscriptions {
         user_id: ids.user().to_string(),
         status: membership_status(&records).to_owned(),
-        subscriptions: records.iter().map(record_json).collect(),
+        subscriptions: records.iter().map(|record| planned_record_json(record, &retries)).collect(),
     }))
 }
 
 async fn get<E: Engine, G: Gateway>(State(api): State<Shared<E, G>>, ids: Ids) -> Result<Json<Value>, Error> {
     let (user, id) = (ids.user(), ids.subscription());
     let found = find(api.store(), &user, &id).await?.filter(|record| record.user_id == user);
-    found.map(|record| Json(record_json(&record))).ok_or_else(|| not_found(&user, &id))
+    let record = found.ok_or_else(|| not_found(&user, &id))?;
+    let retries = match record.status() {
+        Status::Error => {
+            let records = api.store().list_by_user_id(&user).await?;
+            planned_retries(api.store(), &api.collector.rules, &records).await?
+        }
+        Status::Scheduled
+        | Status::AchSent
+        | Status::Completed
+        | Status::Waived
+        | Status::Cancelled
+        | Status::Paused
+        | Status::PausedSkipped
+        | Status::Refunded
+        | Status::Stale => BTreeMap::new(),
+    };
+    Ok(Json(planned_record_json(&record, &retries)))
 }
 
 async fn history<E: Engine, G: Gateway>(

@@ -58,7 +58,8 @@ pub async fn batch_worker<E: Engine, G: Gateway>(
         let collection = match collect_one(collector, &list, id).await {
             Ok(collection) => Some(collection),
             Err(CommitError::Rejected(rejection)) => {
-                let body = serde_json::json!({"subscription_ids": [id], "new_account": list.new_account, "authorised": list.authorised});
+                let body = serde_json::json!({"subscription_ids": [id], "new_account": list.new_account,
+                    "authorised": list.authorised});
                 let one = Delivery { data: body.to_string().into_bytes(), ..message.clone() };
                 parked(
                     park_record(&collector.store, QUEUE, &one, rejection.code(), rejection.to_string()).await,

@@ -223,8 +223,8 @@ impl StatusList {
     }
 }
 
-/// The run that collects a record of this run's pages. A row that an older writer left SCHEDULED with a failed
-/// attempt is an ERROR record, but only the pages of SCHEDULED records show it.
+/// The run that collects a record of this run's pages. A row that an older writer left SCHEDULED with a
+/// failed attempt is an ERROR record, but only the pages of SCHEDULED records show it.
 fn run_of(process: JobRun, record: &Record) -> JobRun {
     match (process, record.status()) {
         (JobRun::Initial, Status::Error) => JobRun::Retry,
@@ -233,7 +233,7 @@ fn run_of(process: JobRun, record: &Record) -> JobRun {
 }
 
 /// Whether collecting could act on the record. The index shows one record; the worker checks the user's
-/// others.
+/// others, and plans with the user's incomes: here a retry is skipped only if it is too early by any plan.
 fn prescreen(rules: &Rules, process: JobRun, record: &Record, now: Time) -> Result<Prescreened, Reason> {
     match eligibility(rules, &CollectionRequest::triggered_by(process.trigger()), record, &[], now) {
         Eligibility::Collect(_)
@@ -243,8 +243,8 @@ fn prescreen(rules: &Rules, process: JobRun, record: &Record, now: Time) -> Resu
         | Eligibility::Expire
         | Eligibility::Remind => Ok(Prescreened::Queue),
         Eligibility::Stale => Ok(Prescreened::TooOld),
-        // A later payment of another record can lift the stop.
-        Eligibility::Skip(Reason::Stopped(_)) => Ok(Prescreened::Queue),
+        // Another record's later payment can lift the stop, and its new account the wait for a correction.
+        Eligibility::Skip(Reason::Stopped(_) | Reason::AwaitsCorrection(_)) => Ok(Prescreened::Queue),
         Eligibility::Skip(reason) => Err(reason),
     }
 }

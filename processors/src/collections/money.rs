@@ -193,7 +193,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         }
     }
 
-    /// The row, if nobody has decided about it.
+    /// The row, if no decision about it has been made.
     async fn open_money(&self, id: &str) -> Result<MoneyRow, MoneyError> {
         let row = self.store.money_row(id).await?.ok_or_else(|| MoneyError::Unknown(id.to_owned()))?;
         match row.status {

@@ -97,7 +97,8 @@ async fn run<E: Engine, B: Bus>(
             match answer {
                 Ok(()) => published.push((record, user)),
                 Err(reason) => {
-                    tracing::warn!(subscription = %record.subscription_id, %reason, "due notice not published");
+                    let id = &record.subscription_id;
+                    tracing::warn!(subscription = %id, %reason, "due notice not published");
                     notified.failed += 1;
                 }
             }

@@ -3,6 +3,7 @@
 
 use dues_events::UserId;
 use dues_events::collections::eligibility::{CollectionRequest, Trigger};
+use dues_events::collections::incomes::Income;
 use dues_events::collections::wire::{BALANCE, INCOME, Observation, Signal, decode_balance, decode_income};
 use dues_events::wire::WireError;
 use dues_store::{CommitError, Engine};
@@ -58,12 +59,7 @@ async fn handle_signal<E: Engine, G: Gateway>(
     let Some(request) = collection_request(collector, &signal) else {
         return Ok(SignalOutcome::BelowThreshold);
     };
-    let collection = match collector.has_failed_records(&signal.user_id).await {
-        Ok(true) => collector.collect_user(&signal.user_id, &request).await,
-        Ok(false) => Ok(UserCollection::Done(Vec::new())),
-        Err(error) => Err(error),
-    };
-    match collection {
+    match Box::pin(act_on(collector, &signal, &request)).await {
         Ok(collection) => Ok(SignalOutcome::Collected(signal.user_id, collection)),
         Err(CommitError::Store(error)) if error.is_transient() => Err(error.to_string()),
         Err(CommitError::Store(error)) => park(collector, stream, record, "store", error.to_string()).await,
@@ -71,6 +67,25 @@ async fn handle_signal<E: Engine, G: Gateway>(
             park(collector, stream, record, rejection.code(), rejection.to_string()).await
         }
     }
+}
+
+/// Remembers what the signal says, and collects if there is something to collect. An income is remembered
+/// first: a redelivery after a crash finds it known, and collects.
+async fn act_on<E: Engine, G: Gateway>(
+    collector: &Collector<E, G>,
+    signal: &Signal,
+    request: &CollectionRequest,
+) -> Result<UserCollection, CommitError> {
+    let user = &signal.user_id;
+    if let Observation::Income(amount) = signal.seen {
+        let income = Income { id: signal.id.clone(), at: signal.at, amount };
+        Box::pin(collector.store.remember_income(user, &income)).await?;
+    }
+    // A new account is recorded also where nothing has failed: the next debit may be waiting for it.
+    if request.new_account || collector.has_failed_records(user).await? {
+        return Box::pin(collector.collect_user(user, request)).await;
+    }
+    Ok(UserCollection::Done(Vec::new()))
 }
 
 /// The collection that a signal triggers, if any.

@@ -12,7 +12,7 @@ use dues_events::{GoTime, Record, Time, UserId};
 use dues_projections::entitlements::access::{Access, access};
 use dues_projections::entitlements::dues::TierMap;
 use dues_projections::entitlements::stripe::{fold, rows};
-use dues_projections::timeline::{Timeline, TimelineEntry, Upcoming, timeline};
+use dues_projections::timeline::{Sources, Timeline, TimelineEntry, Upcoming, timeline};
 use dues_store::parked::Parked;
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value as Json, json};
@@ -57,7 +57,9 @@ pub async fn explain<E: Engine>(
     // Without a balance row there are no credits; a query must not create the row.
     let mut ledger =
         if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
-    let story = timeline(&history, &book.facts, &ledger, rules, at);
+    let incomes = store.incomes(user).await?;
+    let sources = Sources { history: &history, stripe: &book.facts, ledger: &ledger, incomes: &incomes };
+    let story = timeline(&sources, rules, at);
     let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
     let effective = tier_changes::effective_tier(&history, &facts, tiers, at);

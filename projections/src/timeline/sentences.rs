@@ -242,12 +242,26 @@ fn details(before: &Record, after: &Record) -> String {
     if before.bar != after.bar && after.bar.is_some() {
         changes.push("the member is barred from collection".to_owned());
     }
+    changes.extend(correction(before, after));
     if changes.is_empty() {
         return UPDATED.to_owned();
     }
     let text = changes.join(", and ");
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// What changed about the member's account.
+fn correction(before: &Record, after: &Record) -> Option<String> {
+    if before.correction == after.correction {
+        return None;
+    }
+    Some(match after.correction.awaited() {
+        Some(notice) => format!(
+            "the bank asked for a correction of the account ({notice}): the next debit waits for a new one"
+        ),
+        None => "a new account was put on file".to_owned(),
+    })
 }
 
 fn moved(from: &GoTime, to: &GoTime) -> String {

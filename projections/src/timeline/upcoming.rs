@@ -7,6 +7,8 @@ use dues_events::calendar::banking_days_after;
 use dues_events::collections::eligibility::{
     CollectionRequest, Eligibility, Reason, Rules, Trigger, eligibility,
 };
+use dues_events::collections::incomes::Incomes;
+use dues_events::collections::retry_plan::{RetryPlan, retry_plan};
 use dues_events::{GoTime, SubscriptionId, Time};
 
 /// How many days to look ahead: enough for a year's dues and for a pause of a year.
@@ -30,23 +32,39 @@ pub struct Upcoming {
 
 /// What comes next for a member with these records.
 #[must_use]
-pub fn next(records: &[Record], rules: &Rules, now: Time) -> Vec<Upcoming> {
+pub fn next(records: &[Record], incomes: &Incomes, rules: &Rules, now: Time) -> Vec<Upcoming> {
+    let member = Member { records, incomes, rules };
     let mut all: Vec<Upcoming> =
-        records.iter().filter_map(|record| of_record(record, records, rules, now)).collect();
+        records.iter().filter_map(|record| of_record(record, &member, now)).collect();
     all.sort_by_key(|next| (next.at.is_none(), next.at));
     all
 }
 
-fn of_record(record: &Record, of_user: &[Record], rules: &Rules, now: Time) -> Option<Upcoming> {
+/// What the rules look at.
+struct Member<'a> {
+    records: &'a [Record],
+    incomes: &'a Incomes,
+    rules: &'a Rules,
+}
+
+fn of_record(record: &Record, member: &Member<'_>, now: Time) -> Option<Upcoming> {
     let upcoming = |at: Option<Time>, sentence: String| {
         Some(Upcoming { at, record: record.subscription_id.clone(), sentence })
     };
     match &record.state {
-        State::Scheduled => match first(Trigger::Initial, INITIAL_HOUR, record, of_user, rules, now) {
+        State::Scheduled => match first(Trigger::Initial, INITIAL_HOUR, record, member, now) {
             Ok((at, verdict)) => upcoming(Some(at), will(record, &verdict)),
             Err(reason) => upcoming(None, format!("It will not be collected: {reason}.")),
         },
-        State::Error(_) => match first(Trigger::Retry, RETRY_HOUR, record, of_user, rules, now) {
+        State::Error(_) => match first(Trigger::Retry, RETRY_HOUR, record, member, now) {
+            Ok((at, verdict @ Eligibility::Collect(_))) => {
+                let plan = retry_plan(member.rules, record, Some(member.incomes));
+                let planned = plan.filter(|plan| plan.at.date_naive() == at.date_naive());
+                upcoming(
+                    Some(at),
+                    planned.map_or_else(|| will(record, &verdict), |plan| again(record, &plan)),
+                )
+            }
             Ok((at, verdict)) => upcoming(Some(at), will(record, &verdict)),
             Err(reason) => upcoming(None, format!("It will not be presented again: {reason}.")),
         },
@@ -82,11 +100,11 @@ fn first(
     run: Trigger,
     hour: i64,
     record: &Record,
-    of_user: &[Record],
-    rules: &Rules,
+    member: &Member<'_>,
     now: Time,
 ) -> Result<(Time, Eligibility), Reason> {
-    let request = CollectionRequest::triggered_by(run);
+    let incomes = Some(member.incomes.clone());
+    let request = CollectionRequest { incomes, ..CollectionRequest::triggered_by(run) };
     let mut reason = Reason::Superseded;
     for day in 0..AHEAD {
         let Some(day) = now.date_naive().checked_add_days(Days::new(day)) else { break };
@@ -94,8 +112,10 @@ fn first(
         if at < now {
             continue;
         }
-        match eligibility(rules, &request, record, of_user, at) {
-            Eligibility::Skip(why @ (Reason::NotDue(_) | Reason::BanksClosed(_))) => reason = why,
+        match eligibility(member.rules, &request, record, member.records, at) {
+            Eligibility::Skip(
+                why @ (Reason::NotDue(_) | Reason::BanksClosed(_) | Reason::RetryPlanned(_)),
+            ) => reason = why,
             Eligibility::Skip(why) => return Err(why),
             verdict @ (Eligibility::Collect(_)
             | Eligibility::Complete
@@ -111,13 +131,7 @@ fn first(
 
 fn will(record: &Record, verdict: &Eligibility) -> String {
     match verdict {
-        Eligibility::Collect(_) if !record.attempts.is_empty() => {
-            format!(
-                "${} are presented to the bank again, for the {} time.",
-                record.plan.amount,
-                nth(record.attempts.count() + 1)
-            )
-        }
+        Eligibility::Collect(_) if !record.attempts.is_empty() => format!("{}.", presented_again(record)),
         Eligibility::Collect(_) => {
             format!("${} for {} are debited.", record.plan.amount, record.plan.tier.as_str())
         }
@@ -129,6 +143,16 @@ fn will(record: &Record, verdict: &Eligibility) -> String {
         Eligibility::Remind => "The member is notified that the pause ends.".to_owned(),
         Eligibility::Skip(reason) => format!("Nothing: {reason}."),
     }
+}
+
+/// A planned presentment, with its day and the reason.
+fn again(record: &Record, plan: &RetryPlan) -> String {
+    format!("{}, {plan}.", presented_again(record))
+}
+
+fn presented_again(record: &Record) -> String {
+    let (amount, nth) = (record.plan.amount, nth(record.attempts.count() + 1));
+    format!("${amount} are presented to the bank again, for the {nth} time")
 }
 
 fn nth(n: u32) -> String {

@@ -191,10 +191,14 @@ impl<E: Engine> Store<E> {
             match followup {
                 Followup::CreateNext(mut next, event) => {
                     if !has_next(user, &record, &next.subscription_id) {
-                        // A bar may be newer than the promise of the next record: it applies to the user, so
-                        // every following record inherits it.
+                        // A bar or a notification of change may be newer than the promise of the next
+                        // record: it applies to the user, so every following record inherits it.
                         next.bar =
                             next.bar.or_else(|| user.records.iter().find_map(|record| record.bar.clone()));
+                        next.correction = user
+                            .records
+                            .iter()
+                            .fold(next.correction, |known, record| known.and(record.correction));
                         let next_id = next.subscription_id.clone();
                         self.create(user, *next, &event).await?;
                         done += 1;
@@ -509,6 +513,7 @@ fn is_beyond_limit(record: &Record, event: &Event) -> bool {
         | EventKind::Answered { .. }
         | EventKind::Free
         | EventKind::MoneyResolved { .. }
+        | EventKind::NewAccount
         | EventKind::PauseExpired
         | EventKind::Waived
         | EventKind::Cancelled

@@ -22,8 +22,8 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use std::time::Duration;
 
-/// A Tuesday, two days after the due date.
-const NOW: &str = "2026-02-03T08:00:00Z";
+/// A Thursday after every day on which a return of 2 February can be planned to be presented again.
+const NOW: &str = "2026-02-19T08:00:00Z";
 
 /// Every trigger of a collection.
 const TRIGGERS: [Trigger; 6] =

@@ -4,6 +4,7 @@
 
 mod debits;
 mod gateway;
+mod planned_debits;
 mod refunds;
 mod sandbox;
 mod signals;

@@ -161,7 +161,7 @@ async fn signals_cause_two_debits_a_day_at_the_most_on_dynamodb() {
 }
 
 #[tokio::test]
-async fn a_signal_for_a_member_who_owes_nothing_takes_no_lock() {
+async fn a_signal_for_a_member_with_nothing_to_collect_takes_no_lock() {
     let (engine, server) = engines::dynoxide().await;
     let store = Store::new(engine, TestClock::manual(t("2026-02-03T08:00:00Z")).shared());
     deliver(
@@ -174,7 +174,7 @@ async fn a_signal_for_a_member_who_owes_nothing_takes_no_lock() {
     let collector = Collector::new(store, Ledger::default());
     assert_eq!(outcomes(&webhook_worker(&collector, &income("i-1", "900.00")).await.unwrap()), [""; 0]);
     let operations: Vec<String> = server.calls().into_iter().map(|call| call.operation).collect();
-    assert_eq!(operations, ["Query"]);
+    assert_eq!(operations, ["GetItem", "PutItem", "Query"], "the income is remembered, the records are read");
 }
 
 #[tokio::test]

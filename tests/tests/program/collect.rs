@@ -9,6 +9,11 @@ use crate::support::run::{Dues, assert_has, assert_says, counts, texts};
 const FIRST: &str = "2026-02-02T08:00:00Z";
 /// A day on which the debits of that day have settled.
 const SETTLED: &str = "2026-02-05T08:00:00Z";
+/// A Friday after every day on which a return of the first debit can be planned to be presented again: two
+/// banking days, and up to nine more.
+const AGAIN: &str = "2026-02-20T08:00:00Z";
+/// The last day that can be planned for the last presentment, which is kept for a signal until 18 March.
+const LAST: &str = "2026-03-31T08:00:00Z";
 /// A Monday, the day after the second due date.
 const SECOND: &str = "2026-03-02T08:00:00Z";
 
@@ -202,18 +207,28 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
     let dues = returned("01");
     dues.members(&[change("m-2", "UPGRADE", "u-1", "2026-02-05", tier("Max", "49.99"))]);
     assert_eq!(dues.collect("INITIAL", SETTLED), counts([]), "a failure is not what INITIAL collects");
-    assert_eq!(dues.collect("RETRY", SETTLED), counts([("sent", 1)]));
+    assert_eq!(
+        dues.collect("RETRY", SETTLED),
+        counts([("left.retry_planned", 1)]),
+        "the day after its return"
+    );
+    assert_eq!(dues.collect("RETRY", AGAIN), counts([("sent", 1)]));
     assert_has(&first(&dues), &json!({"billing_status": "ACHSENT", "process": "RETRY", "attempts": 2}));
-    assert_eq!(dues.collect("RETRY", "2026-02-06T08:00:00Z"), counts([]), "it is under way");
-    assert_eq!(dues.collect("RETRY", "2026-02-10T08:00:00Z"), counts([("sent", 1)]));
-    assert_eq!(dues.deliver("2026-02-13"), 1);
+    assert_eq!(dues.collect("RETRY", "2026-02-23T08:00:00Z"), counts([]), "it is under way");
+    assert_eq!(
+        dues.collect("RETRY", "2026-03-17T08:00:00Z"),
+        counts([("left.retry_planned", 1)]),
+        "the last one is kept for a signal"
+    );
+    assert_eq!(dues.collect("RETRY", LAST), counts([("sent", 1)]));
+    assert_eq!(dues.deliver("2026-04-03"), 1);
 
     dues.account("u-1", "6789");
-    for day in ["2026-02-13", "2026-02-20", "2026-02-27", "2026-04-01"] {
+    for day in ["2026-04-03", "2026-04-10", "2026-04-20"] {
         assert_eq!(dues.collect("RETRY", &format!("{day}T08:00:00Z")).get("sent"), None, "{day}");
     }
     let id = dues.id("u-1", 0);
-    let said = dues.fails(&["pay", "u-1", &id, "--new-account", "--as-of", "2026-02-27T09:00:00Z"]);
+    let said = dues.fails(&["pay", "u-1", &id, "--new-account", "--as-of", "2026-04-20T09:00:00Z"]);
     assert_says(&said, &["nothing was debited", "presented 3 times"]);
     assert_eq!(dues.debits("u-1"), [1, 2, 3].map(|attempt| key(&dues, 0, attempt)));
     assert!(dues.books().iter().all(|booked| booked.amount == "14.99"), "{:#?}", dues.books());
@@ -224,25 +239,26 @@ fn insufficient_funds_are_presented_twice_again_for_the_same_amount_and_never_a_
     );
     assert_eq!(dues.statuses("u-1").len(), 2, "one next record, however often it is presented");
 
-    assert_eq!(dues.collect("INITIAL", SECOND), counts([("sent", 1)]), "the next period is not held up");
+    let next = dues.collect("INITIAL", "2026-04-20T09:00:00Z");
+    assert_eq!(next, counts([("sent", 1)]), "the next period is not held up");
     assert_eq!(dues.books().last().unwrap().amount, "49.99");
 }
 
 #[test]
 fn a_run_reports_exhausted_records() {
     let dues = returned("01");
-    for day in ["2026-02-05", "2026-02-10"] {
-        assert_eq!(dues.collect("RETRY", &format!("{day}T08:00:00Z")), counts([("sent", 1)]));
+    for day in [AGAIN, LAST] {
+        assert_eq!(dues.collect("RETRY", day), counts([("sent", 1)]));
     }
-    assert_eq!(dues.collect("RETRY", "2026-02-13T08:00:00Z"), counts([("left.exhausted", 1)]));
+    assert_eq!(dues.collect("RETRY", "2026-04-03T08:00:00Z"), counts([("left.exhausted", 1)]));
 }
 
 #[test]
 fn a_second_presentment_that_settles_completes_the_record() {
     let dues = returned("09");
     dues.account("u-1", "6789");
-    assert_eq!(dues.collect("RETRY", SETTLED), counts([("sent", 1)]));
-    assert_eq!(dues.deliver("2026-02-09T06:00:00Z"), 1);
+    assert_eq!(dues.collect("RETRY", AGAIN), counts([("sent", 1)]));
+    assert_eq!(dues.deliver("2026-02-24T06:00:00Z"), 1);
     assert_has(
         &first(&dues),
         &json!({"billing_status": "COMPLETED", "usio_error": "", "attempts": 2,
@@ -391,12 +407,12 @@ fn what_is_refused_at_once_is_an_error_that_follows_the_same_rules() {
         &json!({"billing_status": "ERROR", "usio_error": "R01 Insufficient funds", "attempts": 1}),
     );
     assert_eq!(dues.statuses("u-1"), ["ERROR", "SCHEDULED"]);
-    for attempt in [2, 3] {
-        assert_eq!(dues.collect("RETRY", SETTLED), counts([("refused", 1)]));
+    for (attempt, day) in [(2, AGAIN), (3, LAST)] {
+        assert_eq!(dues.collect("RETRY", day), counts([("refused", 1)]));
         assert_eq!(first(&dues)["attempts"], attempt);
     }
     dues.account("u-1", "6789");
-    assert_eq!(dues.collect("RETRY", SETTLED).get("sent"), None);
+    assert_eq!(dues.collect("RETRY", LAST).get("sent"), None);
     assert_eq!(dues.books().into_iter().map(|booked| booked.answer).collect::<Vec<_>>(), ["R01"; 3]);
 
     let dues = with_mask("0503");

@@ -14,6 +14,8 @@ use crate::support::run::{Dues, assert_has, assert_says, counts, texts};
 const FIRST: &str = "2026-02-02T08:00:00Z";
 /// The day after.
 const LATER: &str = "2026-02-03T08:00:00Z";
+/// After every day on which a refusal of the first day can be planned to be presented again.
+const PLANNED: &str = "2026-02-20T08:00:00Z";
 const TOKEN: &str = "s3cret-t0ken-of-the-service";
 
 /// The service, and the runtime that serves it concurrent with the test.
@@ -118,12 +120,12 @@ fn a_refused_debit_is_presented_again_under_the_next_key_and_settles_by_its_conf
     let base = service.payments.base();
     assert_eq!(dues.collect_at(&base, "INITIAL", FIRST), counts([("refused", 1)]));
     service.payments.set_policy(Policy::Accept);
-    assert_eq!(dues.collect_at(&base, "RETRY", LATER), counts([("sent", 1)]));
+    assert_eq!(dues.collect_at(&base, "RETRY", PLANNED), counts([("sent", 1)]));
     let id = dues.id("u-0", 0);
     assert_eq!(service.payments.debits().into_keys().collect::<Vec<_>>(), [format!("{id}-2")]);
     let confirmation = dues.first("u-0")["transaction_id"].as_str().unwrap().to_owned();
     assert_eq!(
-        dues.payments(&[Debit::new("u-0", &id, &confirmation).completed("p-1", "2026-02-05")]),
+        dues.payments(&[Debit::new("u-0", &id, &confirmation).completed("p-1", "2026-02-24")]),
         counts([("applied", 1)])
     );
     assert_eq!(dues.statuses("u-0"), ["COMPLETED", "SCHEDULED"]);

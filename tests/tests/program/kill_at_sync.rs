@@ -23,7 +23,7 @@ const FEBRUARY: &str = "2026-02-02T08:00:00Z";
 const MARCH: &str = "2026-03-02T08:00:00Z";
 /// When the debits of 2 February have settled or were returned.
 const SETTLED: &str = "2026-02-05T08:00:00Z";
-const RETRIED: &str = "2026-02-09T08:00:00Z";
+const RETRIED: &str = "2026-02-20T08:00:00Z";
 /// Killed runs of one command at a time: most of them wait for a killed run's lock.
 const PARALLEL: usize = 8;
 

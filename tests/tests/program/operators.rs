@@ -54,8 +54,9 @@ fn a_member_is_explained_as_of_any_time() {
             "event p-3, site-payments SUBSCRIPTION_RETURNED",
             "Access    free",
             "Credits   0",
-            // The seventh is a Saturday.
-            "Next      2026-02-09 07:00: $14.99 are presented to the bank again, for the second time.",
+            // Two banking days after the return of the sixth, and five more by the spread of this record.
+            "Next      2026-02-18 07:00: $14.99 are presented to the bank again, for the second time, on \
+             2026-02-18: no payday is known, so returns are spread over banking days.",
             "Next      2026-03-02 08:00: $14.99 for Plus:v2 are debited.",
         ],
     );

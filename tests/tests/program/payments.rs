@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::records::{Debit, activate};
-use crate::support::run::{Dues, counts, texts};
+use crate::support::run::{Dues, assert_says, counts, texts};
 
 /// A user with one SCHEDULED record, and the first debit for it.
 fn member() -> (Dues, Debit) {
@@ -223,18 +223,31 @@ fn a_return_before_its_submission_fails_the_attempt_and_the_submission_does_not_
 }
 
 #[test]
-fn a_notification_of_change_is_noted_and_the_debit_goes_on() {
+fn a_notification_of_change_lets_the_debit_go_on_and_the_next_one_wait() {
     let (dues, debit) = member();
     dues.payments(&[debit.submitted("p-1", "2026-02-01")]);
     assert_eq!(
         dues.payments(&[debit.returned("p-2", "2026-02-02", "C01", "New account number")]),
-        counts([("ignored", 1)])
+        counts([("applied", 1)])
     );
-    assert_eq!(first(&dues)["billing_status"], "ACHSENT");
-    assert_eq!(
-        dues.outcomes(&debit.subscription)[2],
-        ("p-2".to_owned(), "ignored: notification of change".to_owned())
+    let record = first(&dues);
+    assert_eq!(record["billing_status"], "ACHSENT");
+    assert_eq!(record["awaits_correction"], "C01 2026-02-02T15:30:00Z");
+    assert_eq!(dues.outcomes(&debit.subscription)[2], ("p-2".to_owned(), "applied".to_owned()));
+    dues.payments(&[debit.completed("p-3", "2026-02-03")]);
+    assert_eq!(dues.statuses("u-1"), ["COMPLETED", "SCHEDULED"]);
+    assert_says(&dues.ok(&["show", "u-1"]), &["awaits correction: C01, by 2026-02-10"]);
+    assert_says(
+        &dues.ok(&["explain", "u-1", "--at", "2026-02-04"]),
+        &["The bank asked for a correction of the account (C01 of 2026-02-02, to correct by 2026-02-10)"],
     );
+    let march = "2026-03-02T08:00:00Z";
+    assert_eq!(dues.collect("INITIAL", march), counts([("left.awaits_correction", 1)]));
+    let next = dues.id("u-1", 1);
+    assert_says(&dues.fails(&["pay", "u-1", &next, "--as-of", march]), &["correction of the account (C01"]);
+    dues.ok(&["pay", "u-1", &next, "--new-account", "--as-of", march]);
+    assert_eq!(dues.statuses("u-1"), ["COMPLETED", "ACHSENT", "SCHEDULED"]);
+    assert_eq!(first(&dues).get("awaits_correction"), None);
 }
 
 #[test]

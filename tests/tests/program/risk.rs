@@ -101,9 +101,9 @@ fn every_presentment_is_a_debit_and_shares_have_three_decimals() {
     dues.members(&[activate("m-1", "u-1"), activate("m-2", "u-2")]);
     dues.account("u-1", "0001");
     assert_eq!(dues.collect("INITIAL", "2026-02-02T08:00:00Z"), counts([("sent", 2)]));
-    assert_eq!(dues.collect("RETRY", "2026-02-05T08:00:00Z"), counts([("sent", 1)]));
+    assert_eq!(dues.collect("RETRY", "2026-02-20T08:00:00Z"), counts([("sent", 1)]));
     let none = (0, "0", false);
-    assert_eq!(dues.risk("2026-02-06"), rates(3, [none, none, (1, "33.333", true)]));
-    assert_eq!(dues.deliver("2026-02-10"), 1);
-    assert_eq!(dues.risk("2026-02-10"), rates(3, [none, none, (2, "66.667", true)]));
+    assert_eq!(dues.risk("2026-02-21"), rates(3, [none, none, (1, "33.333", true)]));
+    assert_eq!(dues.deliver("2026-02-25"), 1);
+    assert_eq!(dues.risk("2026-02-25"), rates(3, [none, none, (2, "66.667", true)]));
 }

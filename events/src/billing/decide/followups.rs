@@ -120,6 +120,7 @@ pub fn next_record(record: &Record) -> Option<Record> {
         cancel_at: record.cancel_at.clone(),
         downgrade: None,
         bar: record.bar.clone(),
+        correction: record.correction,
         superseded_by: None,
         pending_change: None,
         pause_passed_on: None,

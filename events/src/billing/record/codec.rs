@@ -12,6 +12,7 @@ use crate::billing::record::{
     State, Status, TierName, UpdatedEvent,
 };
 use crate::calendar::{BillingWeek, Term};
+use crate::collections::correction::{Correction, Notice};
 use crate::ids::{AttemptKey, EventId, SubscriptionId, TransactionId};
 use crate::item::{Item, Value};
 use crate::money::Money;
@@ -107,6 +108,12 @@ impl Record {
             if let Some(value) = value {
                 text(name, value);
             }
+        }
+        if let Some(notice) = self.correction.awaited() {
+            text(AWAITS_CORRECTION, &notice.to_text());
+        }
+        if let Some(at) = self.correction.new_account_at() {
+            text(NEW_ACCOUNT_AT, &GoTime::trimmed(at).text());
         }
         if let Some(plan) = &self.downgrade {
             text(PENDING_TIER_NAME, plan.tier.as_str());
@@ -273,6 +280,7 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
             (Some(_) | None, _) => None,
         },
         bar: row.some_text(COLLECTION_BAR)?,
+        correction: correction(row)?,
         superseded_by: row.some_text(SUPERSEDED_BY)?.map(SubscriptionId::from),
         pending_change: row.some_text(PENDING_CHANGE)?,
         pause_passed_on: u32::try_from(row.count(PAUSE_PASSED_ON)?).ok().filter(|months| *months > 0),
@@ -300,6 +308,17 @@ fn read_record(row: &mut Reader) -> Result<Record, ReadError> {
     let (data, extra) =
         std::mem::take(&mut row.item).into_iter().partition(|(name, _)| name.starts_with(DATA_PREFIX));
     Ok(Record { data, extra, ..record })
+}
+
+fn correction(row: &mut Reader) -> Result<Correction, ReadError> {
+    let mut correction = Correction::default();
+    if let Some(notice) = row.parsed(AWAITS_CORRECTION, "a code and a time", Notice::read)? {
+        correction.notified(notice);
+    }
+    if let Some(at) = row.time(NEW_ACCOUNT_AT)? {
+        correction.put_on_file(at.at());
+    }
+    Ok(correction)
 }
 
 /// The attempts of a row: its own log, or what the row of another writer shows.

@@ -207,6 +207,7 @@ fn not_collected(reason: &Reason) -> Error {
         Reason::Exhausted(_)
         | Reason::WindowPassed
         | Reason::Stopped(_)
+        | Reason::AwaitsCorrection(_)
         | Reason::BanksClosed(_)
         | Reason::NotCovered => 422,
         Reason::NotForThisRun(status) if *status == Status::Completed => {
@@ -217,6 +218,7 @@ fn not_collected(reason: &Reason) -> Error {
         | Reason::OnPause
         | Reason::Superseded
         | Reason::NotDue(_)
+        | Reason::RetryPlanned(_)
         | Reason::EnoughToday
         | Reason::SignalKnown
         | Reason::UnappliedMoney

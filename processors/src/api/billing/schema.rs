@@ -244,6 +244,18 @@ pub(super) struct Record {
     /// Why the user may not be debited.
     #[schema(nullable = false)]
     collection_bar: Option<String>,
+    /// The bank's notification of change, with its time, while no new account is on file: debits wait.
+    #[schema(nullable = false)]
+    awaits_correction: Option<String>,
+    /// When the member put a new account on file.
+    #[schema(nullable = false)]
+    new_account_at: Option<DateTime<Utc>>,
+    /// The day on which a failed record is presented again.
+    #[schema(nullable = false)]
+    retry_at: Option<DateTime<Utc>>,
+    /// Why on that day.
+    #[schema(nullable = false)]
+    retry_reason: Option<String>,
     /// The record of a reactivation that replaced this one.
     #[schema(nullable = false)]
     superseded_by: Option<String>,

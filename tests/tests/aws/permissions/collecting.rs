@@ -50,6 +50,12 @@ async fn collections_worker() {
     visit_all(&site, &handle, async |user| sqs_batch(&[json!({"user_id": user, "process": "INITIAL"})]))
         .await;
     handle(sqs_batch(&[json!("poison")])).await.unwrap();
+    // A retry that is not too early by any plan is planned with the member's incomes.
+    members(&site, &["u-5"], "2026-02-02").await;
+    let record = first(&site, "u-5").await;
+    let returned = payment("r-u-5", "RETURNED", &record, "u-5", "2026-02-03T01:00:00Z");
+    deliver(&context(site.engine.clone()), &[returned], 1).await;
+    handle(sqs_batch(&[json!({"user_id": "u-5", "process": "RETRY"})])).await.unwrap();
     agree(Function::CollectionsWorker, &site);
     assert!(!site.payments.debits().is_empty(), "debits were made");
 }

@@ -131,8 +131,8 @@ fn request(refund: &Refund, key: &RefundKey, now: Time) -> Item {
     row
 }
 
-/// The answer that the key was given first. A key that stands for another refund has none: whoever reuses it
-/// must not take the other's answer for their own.
+/// The answer that the key was given first. A key that stands for another refund has none: a
+/// caller that reuses it must not take the other's answer for its own.
 fn first_answer(row: &Item, refund: &Refund) -> Result<RefundAnswer, StoreError> {
     let is_same = row.text("transaction_id") == Some(refund.transaction_id.as_str())
         && row.text("user_id") == Some(refund.user_id.as_str())

@@ -1,0 +1,3 @@
+//! What collections remember of a member: the last incomes.
+
+mod incomes;
