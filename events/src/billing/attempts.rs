@@ -235,6 +235,14 @@ impl Attempt {
         self.refunded.as_ref().map_or(Money::ZERO, |refunded| refunded.sum(currency))
     }
 
+    /// How much of the amount due went back. An excess goes back first: it paid for nothing.
+    #[must_use]
+    pub fn refunded_of(&self, due: Money) -> Money {
+        let settled = self.settled.as_ref().map_or(Money::ZERO, |settled| settled.amount);
+        let excess = settled.checked_sub(due).unwrap_or(Money::ZERO);
+        self.refunded_amount().checked_sub(excess).unwrap_or(Money::ZERO)
+    }
+
     fn is_refunded_whole(&self, due: Money) -> bool {
         let settled = self.settled.as_ref().map_or(due, |settled| settled.amount);
         self.refunded_amount() >= settled

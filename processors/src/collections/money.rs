@@ -8,7 +8,7 @@ use dues_events::billing::record::{Receipt, Record, State};
 use dues_events::ids::RefundKey;
 use dues_events::money::Currency;
 use dues_events::{Money, Rejection, SubscriptionId, TransactionId, UserId, Value};
-use dues_store::billing::money::{Decision, MoneyRow, MoneyStatus};
+use dues_store::billing::money::{Decision, MoneyRow, MoneyStatus, application_id};
 use dues_store::{CommitError, Committed, Engine, StoreError};
 
 use super::Collector;
@@ -68,20 +68,20 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         to: &SubscriptionId,
         actor: &str,
     ) -> Result<MoneyRow, MoneyError> {
-        let row = self.open_money(id).await?;
+        let row = match self.open_money(id).await? {
+            OpenMoney::Undecided(row) => row,
+            OpenMoney::Completed { row, paid } if paid == *to => return Ok(row),
+            OpenMoney::Completed { row, .. } => return Err(decided(&row)),
+        };
         let transaction_id = transaction_of(&row)?;
         let target = self.money_target(&row, to).await?;
-        // First the record that is paid, then the mark on the money: after a crash the same command goes on.
+        // First the record that is paid, then the mark on the money: after a crash the next decision or the
+        // sweeper completes it.
         let settled =
             ReportKind::Settled { amount: row.amount, currency: row.currency, receipt: Receipt::default() };
         let attempt = AttemptName { transaction_id: Some(transaction_id), number: None };
         let kind = EventKind::Reported(Report { attempt, kind: settled });
-        let mut event = Event::internal(
-            format!("apply-money:{id}").into(),
-            self.store.clock.now(),
-            "dues money-apply",
-            kind,
-        );
+        let mut event = Event::internal(application_id(id), self.store.clock.now(), "dues money-apply", kind);
         set_actor(&mut event, actor, &format!("money of {} applied", row.subscription_id));
         let mut user = self.store.load_all(&target.user_id).await?;
         self.store.apply(&mut user, to, &event).await?;
@@ -93,7 +93,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let row = match self.store.money_row(id).await? {
             // The answer was lost: the same key asks again.
             Some(row) if row.status == MoneyStatus::Refunding => row,
-            Some(_) | None => self.open_money(id).await?,
+            Some(_) | None => self.undecided_money(id).await?,
         };
         let transaction_id = transaction_of(&row)?;
         if row.currency != Currency::USD {
@@ -122,7 +122,7 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
 
     /// Dismisses unapplied money, with a reason.
     pub async fn dismiss_money(&self, id: &str, reason: &str, actor: &str) -> Result<MoneyRow, MoneyError> {
-        let row = self.open_money(id).await?;
+        let row = self.undecided_money(id).await?;
         self.resolve_money(&row, Resolution::Dismissed, actor, &format!("dismissed: {reason}")).await
     }
 
@@ -147,7 +147,8 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         };
         let attempt = record.attempts.of_transaction(&transaction_id);
         let paid = attempt.and_then(|attempt| attempt.settled.as_ref()).map_or(Money::ZERO, |s| s.amount);
-        let left = paid.checked_sub(record.refunded_amount()).unwrap_or(Money::ZERO);
+        let refunded = attempt.map_or(Money::ZERO, Attempt::refunded_amount);
+        let left = paid.checked_sub(refunded).unwrap_or(Money::ZERO);
         let amount = amount.unwrap_or(left);
         if left == Money::ZERO {
             return Err(MoneyError::Impossible("all of it was refunded".to_owned()));
@@ -178,15 +179,29 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         }
     }
 
-    /// The row, if nobody has decided about it.
-    async fn open_money(&self, id: &str) -> Result<MoneyRow, MoneyError> {
-        let row = self.store.money_row(id).await?.ok_or_else(|| MoneyError::Unknown(id.to_owned()))?;
+    /// The row, if no operator has decided about it.
+    async fn undecided_money(&self, id: &str) -> Result<MoneyRow, MoneyError> {
+        match self.open_money(id).await? {
+            OpenMoney::Undecided(row) => Ok(row),
+            OpenMoney::Completed { row, .. } => Err(decided(&row)),
+        }
+    }
+
+    /// The row, after an application that a crash interrupted was completed.
+    async fn open_money(&self, id: &str) -> Result<OpenMoney, MoneyError> {
+        let read = async || {
+            let row = self.store.money_row(id).await?;
+            row.ok_or_else(|| MoneyError::Unknown(id.to_owned()))
+        };
+        let row = read().await?;
+        if let Some(paid) = self.store.complete_application(&row).await? {
+            return Ok(OpenMoney::Completed { row: read().await?, paid });
+        }
         match row.status {
-            MoneyStatus::Open => Ok(row),
-            status @ (MoneyStatus::Applied
-            | MoneyStatus::Refunding
-            | MoneyStatus::Dismissed
-            | MoneyStatus::Gone) => Err(MoneyError::Decided { id: id.to_owned(), status }),
+            MoneyStatus::Open => Ok(OpenMoney::Undecided(row)),
+            MoneyStatus::Applied | MoneyStatus::Refunding | MoneyStatus::Dismissed | MoneyStatus::Gone => {
+                Err(decided(&row))
+            }
         }
     }
 
@@ -265,7 +280,11 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         };
         let at = self.store.clock.now();
         let decision = Some(Decision { actor: actor.to_owned(), at, note: note.to_owned() });
-        let after = MoneyRow { status, decision, ..row.clone() };
+        let applied_to = match resolution {
+            Resolution::AppliedTo(to) => Some(to.clone()),
+            Resolution::RefundRequested | Resolution::RefundRefused | Resolution::Dismissed => None,
+        };
+        let after = MoneyRow { status, decision, applied_to, ..row.clone() };
         match self.store.decide_money(row, &after).await? {
             true => Ok(after),
             false => Err(MoneyError::Impossible(format!("{} has changed meanwhile: look again", row.id))),
@@ -278,6 +297,18 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let attempt = row.transaction_id.as_ref().and_then(|id| record.as_ref()?.attempts.of_transaction(id));
         Ok(refunds_reported(attempt))
     }
+}
+
+/// Money that is listed as open.
+enum OpenMoney {
+    /// It awaits a decision.
+    Undecided(MoneyRow),
+    /// A crash had interrupted its application to that record; now it is applied.
+    Completed { row: MoneyRow, paid: SubscriptionId },
+}
+
+fn decided(row: &MoneyRow) -> MoneyError {
+    MoneyError::Decided { id: row.id.clone(), status: row.status }
 }
 
 /// Distinguishes the refunds of one transaction: cents that went back so far.

@@ -5,14 +5,20 @@
 //! exist has no record to follow from: its row holds the bank's reports itself.
 
 use dues_events::billing::attempts::{Attempts, Resolution, UnappliedMoney, UnappliedReason};
-use dues_events::billing::event::{AttemptName, Report};
-use dues_events::ids::{SubscriptionId, TransactionId, UserId};
+use dues_events::billing::event::{AttemptName, Event, EventKind, Report};
+use dues_events::billing::idempotency::{IdempotencyToken, Lookup};
+use dues_events::billing::wire::site_payments::Settlement;
+use dues_events::ids::{EventId, SubscriptionId, TransactionId, UserId};
 use dues_events::money::Currency;
 use dues_events::{Item, Money, Record, Time, Value, attributes, time};
 
 use crate::billing::Store;
+use crate::billing::commit::{CommitError, Committed};
 use crate::engine::{Condition, Engine, Key, Query, StoreError, Written};
 use crate::table::{BY_MONEY_STATUS, UNAPPLIED_MONEY};
+
+const APPLIED_TO: &str = "applied_to";
+const EVENTS: &str = "events";
 
 /// What became of unapplied money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,8 +94,12 @@ pub struct MoneyRow {
     pub record_version: u64,
     /// Money without a record: the bank's reports on it.
     pub reports: Option<Attempts>,
-    /// Who decided about it, and why; for money without a record, whose history is this row.
+    /// Who decided about it, and why; for money without a record: this row is its history.
     pub decision: Option<Decision>,
+    /// The record that it was applied to; for money without a record.
+    pub applied_to: Option<SubscriptionId>,
+    /// The ids of the reports that the row has taken; for money without a record.
+    pub events: Vec<EventId>,
 }
 
 /// A decision about money without a record.
@@ -125,6 +135,8 @@ impl MoneyRow {
             record_version: record.version,
             reports: None,
             decision: None,
+            applied_to: None,
+            events: Vec::new(),
         }
     }
 
@@ -152,6 +164,12 @@ impl MoneyRow {
             item.set_text("actor", decision.actor.as_str());
             item.set_text("decided_at", decision.at.to_rfc3339());
             item.set_text("note", decision.note.as_str());
+        }
+        if let Some(to) = &self.applied_to {
+            item.set_text(APPLIED_TO, to.as_str());
+        }
+        if !self.events.is_empty() {
+            item.set(EVENTS, Value::L(self.events.iter().map(|id| Value::text(id.as_str())).collect()));
         }
         item
     }
@@ -190,6 +208,11 @@ impl MoneyRow {
                 }),
                 None => None,
             },
+            applied_to: item.text(APPLIED_TO).map(SubscriptionId::from),
+            events: match item.get(EVENTS) {
+                Some(Value::L(ids)) => ids.iter().filter_map(Value::as_text).map(EventId::from).collect(),
+                Some(_) | None => Vec::new(),
+            },
             id: id.clone(),
         })
     }
@@ -227,17 +250,23 @@ impl<E: Engine> Store<E> {
         Ok(())
     }
 
-    /// Lists money that names a record which does not exist. Returns whether the report says anything new.
+    /// Lists money that names a record which does not exist. Returns whether the report says anything new: a
+    /// redelivery does not, although refunds add up.
     pub async fn list_money_without_record(
         &self,
-        user: &UserId,
-        record: &SubscriptionId,
+        settlement: &Settlement,
         report: &Report,
-        at: Time,
     ) -> Result<bool, StoreError> {
+        let Settlement { user_id: user, subscription_id: record, event } = settlement;
+        let at = event.at;
         let id = id_of(record, report.attempt.transaction_id.as_ref(), report.attempt.number);
         for _ in 0..RACES {
             let there = self.money_row(&id).await?;
+            let mut events = there.as_ref().map(|row| row.events.clone()).unwrap_or_default();
+            if events.contains(&event.id) {
+                return Ok(false);
+            }
+            events.push(event.id.clone());
             let mut reports = there.as_ref().and_then(|row| row.reports.clone()).unwrap_or_default();
             if !reports.take(report, at, Money::ZERO) {
                 return Ok(false);
@@ -263,10 +292,12 @@ impl<E: Engine> Store<E> {
                     }),
                     record_version: 0,
                     reports: Some(reports.clone()),
+                    applied_to: there.as_ref().and_then(|row| row.applied_to.clone()),
                     decision: there.and_then(|row| row.decision),
+                    events,
                 },
                 (None, Some(there)) => {
-                    MoneyRow { status: MoneyStatus::Gone, reports: Some(reports.clone()), ..there }
+                    MoneyRow { status: MoneyStatus::Gone, reports: Some(reports.clone()), events, ..there }
                 }
                 // Nothing has arrived yet.
                 (None, None) => return Ok(false),
@@ -282,14 +313,14 @@ impl<E: Engine> Store<E> {
         Err(StoreError::Contended(RACES))
     }
 
-    /// Whether money is listed for a record that does not exist, under the report's names.
-    pub async fn has_money_without_record(
+    /// The money that is listed for a record that does not exist, under the report's names.
+    pub async fn money_without_record(
         &self,
         record: &SubscriptionId,
         attempt: &AttemptName,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<MoneyRow>, StoreError> {
         let id = id_of(record, attempt.transaction_id.as_ref(), attempt.number);
-        Ok(self.money_row(&id).await?.is_some_and(|row| row.reports.is_some()))
+        Ok(self.money_row(&id).await?.filter(|row| row.reports.is_some()))
     }
 
     /// Records a decision about money without a record. Returns whether the row was still the one that was
@@ -327,9 +358,52 @@ impl<E: Engine> Store<E> {
         Ok(rows)
     }
 
+    /// Completes an application that a crash interrupted: a record of the member was paid with the money, and
+    /// the money does not say so yet. Returns the paid record, if there is one.
+    pub async fn complete_application(&self, row: &MoneyRow) -> Result<Option<SubscriptionId>, CommitError> {
+        if row.status != MoneyStatus::Open {
+            return Ok(None);
+        }
+        let mut user = self.load_all(&row.user_id).await?;
+        let token = IdempotencyToken::new(&application_id(&row.id), &[]);
+        let is_paid = |record: &&Record| matches!(record.applied.lookup(&token), Lookup::Known { .. });
+        let Some(paid) = user.records.iter().find(is_paid).map(|record| record.subscription_id.clone())
+        else {
+            return Ok(None);
+        };
+        let (at, note) = (self.clock.now(), format!("applied to {paid}, completed after a crash"));
+        if row.reports.is_some() {
+            let decision = Some(Decision { actor: "dues".to_owned(), at, note });
+            let applied_to = Some(paid.clone());
+            let after = MoneyRow { status: MoneyStatus::Applied, decision, applied_to, ..row.clone() };
+            return Ok(self.decide_money(row, &after).await?.then_some(paid));
+        }
+        let Some(version) = user.get(&row.subscription_id).map(|record| record.version) else {
+            return Ok(None);
+        };
+        let resolution = Resolution::AppliedTo(paid.clone());
+        let mut event = Event::internal_at(
+            format!("resolve-money:{}:{version}", row.id).into(),
+            at,
+            "dues money-decision",
+            None,
+            EventKind::MoneyResolved { attempt: row.attempt(), resolution },
+        );
+        event.data.set(attributes::DATA_REASON, Value::text(note));
+        match self.apply_at(&mut user, &row.subscription_id, version, &event).await? {
+            Committed::Overtaken => Ok(None),
+            Committed::Applied | Committed::Ignored(_) | Committed::Duplicate | Committed::Parked => {
+                Ok(Some(paid))
+            }
+        }
+    }
+
     /// Brings the listing up to date with the records after a crash. Returns how many rows were not.
-    pub async fn repair_money_rows(&self) -> Result<u64, StoreError> {
+    pub async fn repair_money_rows(&self) -> Result<u64, CommitError> {
         let mut repaired = 0;
+        for row in self.money_rows(MoneyStatus::Open).await? {
+            repaired += u64::from(self.complete_application(&row).await?.is_some());
+        }
         for status in [MoneyStatus::Open, MoneyStatus::Refunding] {
             for row in self.money_rows(status).await?.into_iter().filter(|row| row.reports.is_none()) {
                 let Some(record) = self.get_by_id(&row.subscription_id).await? else { continue };
@@ -352,6 +426,12 @@ impl<E: Engine> Store<E> {
         }
         Ok(repaired)
     }
+}
+
+/// The id of the event with which money pays a record that it did not arrive for.
+#[must_use]
+pub fn application_id(money: &str) -> EventId {
+    format!("apply-money:{money}").into()
 }
 
 /// Logs that money waits for an operator. The field `unapplied_money` is a metric with an alarm.
