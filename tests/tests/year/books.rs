@@ -307,8 +307,8 @@ fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: 
     }
 }
 
-/// Every period of a membership has one record, due on the calendar's day; only pauses and records that were too old to
-/// collect skip periods.
+/// Every period of a membership has one record, due on the calendar's day; only pauses and records that were
+/// too old to collect skip periods.
 fn periods(records: &[Value], found: &mut Findings) {
     let mut memberships: BTreeMap<(&str, &str, &str), Vec<&Value>> = BTreeMap::new();
     for record in records {
@@ -333,8 +333,8 @@ fn periods(records: &[Value], found: &mut Findings) {
             let Some(next) = of_one.get(n + 1) else { continue };
             let step = month_number(text(next, "billing_date")) - month_number(due);
             let paused = text(record, "billing_status") == "PAUSED_SKIPPED";
-            // A record that was never presented and is too old after 90 days is followed by the first due date
-            // from then on: the months between are not billed.
+            // A record that was never presented and is too old after 90 days is followed by the first due
+            // date from then on: the months between are not billed.
             let stale =
                 text(record, "billing_status") == "STALE" && text(record, "transaction_id").is_empty();
             let expected = if yearly { 12 } else { 1 };

@@ -84,7 +84,7 @@ pub(crate) struct Company {
 impl Company {
     /// Runs the company for some months from 1 January 2028 on.
     pub(crate) fn run(members: usize, months: i64, seed: u64) -> Year {
-        // In memory where there is such a folder: this is not about syncs, and a year has ten thousand of them.
+        // In memory where there is such a folder: this is not about syncs.
         let folder = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
         let bank = Bank::open(seed, &folder.path().join("data").join("dues.db"));
         let mut company = Self {
@@ -179,7 +179,7 @@ impl Company {
         let url = self.bank.url();
         let args = ["collect", "--process", process, "--as-of", now, "--gateway", &url];
         let output = self.dues(&args, &[]);
-        // In so small a company a fifth of a run's records is often too old: an operator says that it is right.
+        // In so small a company a fifth of a run is often too old: an operator says that it is right.
         if String::from_utf8_lossy(&output.stderr).contains("too old to collect") {
             self.ok(&[&args[..], &["--force"]].concat());
         } else {

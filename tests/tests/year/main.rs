@@ -1,8 +1,9 @@
 //! Two years, each checked by an independent auditor.
 //!
-//! The demo's year has five thousand members; `books` audits it from the sandbox's ledger and the rows of the
-//! tables. The hostile year has fewer members and goes wrong in every way there is: `company` runs the program
-//! for its members and operators, `bank` is its payments service, `auditor` checks invariants 1 to 3.
+//! The demo's year has five thousand members; `books` audits it from the sandbox's ledger and the rows of
+//! the tables. The hostile year has fewer members and goes wrong in every way there is: `company` runs the
+//! program for its members and operators, `bank` is its payments service, `auditor` checks invariants 1 to
+//! 3.
 //!
 //! Both auditors take plain rows and have a calendar, holidays and return codes of their own (`calendar`).
 //! They share no code with the engine, and are themselves tested: every rule is broken once, and they must

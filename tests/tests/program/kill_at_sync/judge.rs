@@ -195,8 +195,8 @@ impl Books {
         self.judge_money()
     }
 
-    /// A transaction pays one record, and is not refunded beyond what it brought. Money that pays a record does
-    /// not await a decision.
+    /// A transaction pays one record, and is not refunded beyond what it brought. Money that pays a record
+    /// does not await a decision.
     fn judge_money(&self) -> Result<(), String> {
         let mut paid = BTreeSet::new();
         let records = self.records.values().flatten();
