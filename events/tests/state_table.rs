@@ -91,9 +91,9 @@ a settled 3, a refunded 5 10.00, a refunded 6 4.98                  | COMPLETED 
 a settled 3, a refunded 5 10.00, a refunded 6 4.99                  | REFUNDED  | a  |14.99 |
 a settled 3, a refunded 5 10.00, a refunded 6 9.99                  | REFUNDED  | a  |19.99 |
 a settled 3, a refunded 5 14.99 CAD                                 | COMPLETED | a  |      |
-a settled 3 20.00, a refunded 5 14.99                               | COMPLETED | a  |14.99 |
-a settled 3 20.00, a refunded 5 3.00                                | COMPLETED | a  |3     | a 2.01 USD excess
-a settled 3 20.00, a refunded 5 20.00                               | REFUNDED  | a  |20    |
+a settled 3 20.00, a refunded 5 14.99                               | COMPLETED | a  |9.98  |
+a settled 3 20.00, a refunded 5 3.00                                | COMPLETED | a  |      | a 2.01 USD excess
+a settled 3 20.00, a refunded 5 20.00                               | REFUNDED  | a  |14.99 |
 a settled 3, b settled 4, b refunded 5 10.00                        | COMPLETED | a  |      | b 4.99 USD surplus
 a settled 3 10.00, a refunded 5 4.00                                | SCHEDULED |    |      | a 6 USD too little
 a settled 3 100 CAD, a refunded 5 60 CAD                            | SCHEDULED |    |      | a 40 CAD other currency
