@@ -66,6 +66,7 @@ const KEPT: &[(&str, &str)] = &[
     ("tests/tests/operators/audit.rs", "\"stamp\""),
     ("tests/tests/operators/wrong_decisions.rs", "\"stamp\""),
     ("tests/tests/program/notify.rs", "\"told\""),
+    ("tests/tests/year/books.rs", "\"told\""),
     ("xtask/src/python.rs", "requirements.stamp"),
 ];
 
@@ -73,8 +74,7 @@ const KEPT: &[(&str, &str)] = &[
 const EXEMPT: &[&str] = &["xtask/src/prose.rs", "events/tests/state_table.rs"];
 
 /// Folders and files that are still to be reworded. Temporary: it only ever gets shorter.
-const PENDING: &[&str] =
-    &["events/src/collections", "processors/src/collections", "tests/tests/collections", "tests/tests/year"];
+const PENDING: &[&str] = &["tests/tests/collections"];
 
 /// Everything wrong with a file's wording and width, as `path:line: what`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {

@@ -1,8 +1,8 @@
 //! `dues money` and `dues refund`.
 
-use dues_events::Money;
+use dues_events::{Money, Time};
 
-use super::{ActorArgs, GatewayArgs, RecordArgs};
+use super::{ActorArgs, AsOf, GatewayArgs, RecordArgs};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -46,6 +46,8 @@ Exit codes: 1 also when it does not pay that record; the message names the reaso
         to: String,
         #[command(flatten)]
         actor: ActorArgs,
+        #[command(flatten)]
+        as_of: AsOf,
     },
     /// Refund it through the payments service.
     #[command(after_help = "Examples:
@@ -57,6 +59,8 @@ Exit codes: 1 also when the payments service refuses, or its answer is not known
         id: String,
         #[command(flatten)]
         actor: ActorArgs,
+        #[command(flatten)]
+        as_of: AsOf,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
@@ -71,7 +75,21 @@ Exit codes: 1 also when the payments service refuses, or its answer is not known
         reason: String,
         #[command(flatten)]
         actor: ActorArgs,
+        #[command(flatten)]
+        as_of: AsOf,
     },
+}
+
+impl MoneyCommand {
+    /// The time that a decision takes for now.
+    pub(crate) fn as_of(&self) -> Option<Time> {
+        match self {
+            Self::List { .. } | Self::Show { .. } => None,
+            Self::Apply { as_of, .. } | Self::Refund { as_of, .. } | Self::Dismiss { as_of, .. } => {
+                as_of.as_of
+            }
+        }
+    }
 }
 
 pub(crate) type MoneyStatusArg = dues_store::billing::money::MoneyStatus;

@@ -9,23 +9,24 @@ use dues_store::embedded::Embedded;
 use std::path::Path;
 
 use crate::args::MoneyCommand;
+use crate::local::clock::clock;
 use crate::local::followers::catch_up;
 use crate::local::gateway::AnyGateway;
 use crate::output::{self, Error};
 
 pub(crate) async fn run(data: &Path, command: &MoneyCommand) -> Result<(), Error> {
-    let store = output::open_existing(data)?;
+    let store = Store { clock: clock(command.as_of()), ..output::open_existing(data)? };
     let collector = || Collector::new(store.clone(), Sandbox::new(store.clone(), Odds::NONE));
     let decided = match command {
         MoneyCommand::List { status, json } => return list(&store, *status, *json).await,
         MoneyCommand::Show { id } => return show(&store, id).await,
-        MoneyCommand::Apply { id, to, actor } => {
+        MoneyCommand::Apply { id, to, actor, .. } => {
             collector().apply_money(id, &to.as_str().into(), &actor.name()).await
         }
-        MoneyCommand::Dismiss { id, reason, actor } => {
+        MoneyCommand::Dismiss { id, reason, actor, .. } => {
             collector().dismiss_money(id, reason, &actor.name()).await
         }
-        MoneyCommand::Refund { id, actor, gateway: args } => {
+        MoneyCommand::Refund { id, actor, gateway: args, .. } => {
             let collector = Collector::new(store.clone(), AnyGateway::new(&store, args)?);
             collector.refund_money(id, &actor.name()).await
         }

@@ -253,9 +253,11 @@ fn is_paused(record: &Record) -> bool {
     matches!(record.state, State::Paused(_))
 }
 
-/// Whether a new plan takes effect on this record: it was never presented.
+/// Whether a new plan takes effect on this record: it was never presented. One that was presented and got the
+/// wrong amount waits again, for the amount that it was presented with; the next record takes the plan.
 fn takes_a_plan(record: &Record) -> bool {
-    (is_scheduled(record) || is_paused(record)) && record.state.last_failure().is_none()
+    let was_presented = record.next.is_some() && !record.attempts.is_empty();
+    (is_scheduled(record) || is_paused(record)) && record.state.last_failure().is_none() && !was_presented
 }
 
 fn on_each(

@@ -323,7 +323,8 @@ impl Record {
         self.attempts.unapplied(self.plan.amount, matches!(self.standing, Standing::Closed { .. }))
     }
 
-    /// How much of the payment went back to the member.
+    /// How much of the payment went back to the member. What was paid beyond the amount due is unapplied
+    /// money, and no part of it.
     #[must_use]
     pub fn refunded_amount(&self) -> Money {
         match self.attempts.payment(self.plan.amount) {

@@ -8,7 +8,7 @@ use dues_events::billing::decide::Rejection::{self, UnknownSubscription, WrongUs
 use dues_events::billing::event::{AttemptName, Event, EventKind, Report, ReportKind};
 use dues_events::billing::wire::site_payments::{Settlement, decode};
 use dues_events::collections::ach::ReturnCode;
-use dues_events::ids::{SubscriptionId, UserId};
+use dues_events::ids::{SubscriptionId, TransactionId, UserId};
 use dues_events::wire::WireError;
 use dues_store::billing::user_records::UserRecords;
 use dues_store::{CommitError, Committed, Engine, Store};
@@ -105,38 +105,71 @@ async fn without_record<E: Engine>(
 ) -> Result<Committed, CommitError> {
     let record = &settlement.subscription_id;
     let is_money = matches!(report.kind, ReportKind::Settled { .. });
-    if !is_money && !store.has_money_without_record(record, &report.attempt).await? {
+    let listed = store.money_without_record(record, &report.attempt).await?;
+    if !is_money && listed.is_none() {
         return Err(rejection.into());
     }
-    let at = settlement.event.at;
-    match store.list_money_without_record(&settlement.user_id, record, report, at).await? {
-        true => Ok(Committed::Applied),
-        false => Ok(Committed::Duplicate),
+    let is_news = store.list_money_without_record(settlement, report).await?;
+    // An operator has applied it to a record: the report concerns that one too.
+    if let Some((transaction_id, to)) = listed.and_then(|row| row.transaction_id.zip(row.applied_to))
+        && let Some(target) = store.get_by_id(&to).await?
+    {
+        let mut user = store.load_all(&target.user_id).await?;
+        pass_on(store, &mut user, settlement, report, (transaction_id, to)).await?;
     }
+    Ok(if is_news { Committed::Applied } else { Committed::Duplicate })
 }
 
 /// Money of this record that an operator applied to another one: what the bank says about it concerns that
-/// one too.
+/// one too. The report may name the attempt by our key alone.
 async fn forward<E: Engine>(
     store: &Store<E>,
     user: &mut UserRecords,
     settlement: &Settlement,
     report: &Report,
 ) -> Result<(), CommitError> {
-    let Some(transaction_id) = &report.attempt.transaction_id else { return Ok(()) };
-    let applied_to = user.get(&settlement.subscription_id).and_then(|record| {
-        match &record.attempts.of_transaction(transaction_id)?.resolution {
-            Some(Resolution::AppliedTo(other)) => Some(other.clone()),
-            Some(Resolution::RefundRequested | Resolution::RefundRefused | Resolution::Dismissed) | None => {
-                None
-            }
-        }
-    });
-    let Some(other) = applied_to else { return Ok(()) };
-    let attempt = AttemptName { transaction_id: Some(transaction_id.clone()), number: None };
+    match applied_to(user, &settlement.subscription_id, &report.attempt) {
+        Some(next) => pass_on(store, user, settlement, report, next).await,
+        None => Ok(()),
+    }
+}
+
+/// Takes the report on the record that the transaction's money was applied to, and on the next one if an
+/// excess was applied in turn.
+async fn pass_on<E: Engine>(
+    store: &Store<E>,
+    user: &mut UserRecords,
+    settlement: &Settlement,
+    report: &Report,
+    (transaction_id, to): (TransactionId, SubscriptionId),
+) -> Result<(), CommitError> {
+    let attempt = AttemptName { transaction_id: Some(transaction_id), number: None };
     let event = Event {
-        kind: EventKind::Reported(Report { attempt, kind: report.kind.clone() }),
+        kind: EventKind::Reported(Report { attempt: attempt.clone(), kind: report.kind.clone() }),
         ..settlement.event.clone()
     };
-    store.apply(user, &other, &event).await.map(drop)
+    let mut visited = vec![settlement.subscription_id.clone()];
+    let mut next = Some(to);
+    while let Some(to) = next.filter(|to| !visited.contains(to)) {
+        store.apply(user, &to, &event).await?;
+        next = applied_to(user, &to, &attempt).map(|(_, to)| to);
+        visited.push(to);
+    }
+    Ok(())
+}
+
+/// The transaction of a record's attempt, and the record that an operator applied its money to.
+fn applied_to(
+    user: &UserRecords,
+    record: &SubscriptionId,
+    name: &AttemptName,
+) -> Option<(TransactionId, SubscriptionId)> {
+    let attempts = &user.get(record)?.attempts;
+    let by_number = || name.number.and_then(|number| attempts.numbered(number));
+    let attempt =
+        name.transaction_id.as_ref().and_then(|id| attempts.of_transaction(id)).or_else(by_number)?;
+    match &attempt.resolution {
+        Some(Resolution::AppliedTo(other)) => Some((attempt.transaction_id.clone()?, other.clone())),
+        Some(Resolution::RefundRequested | Resolution::RefundRefused | Resolution::Dismissed) | None => None,
+    }
 }

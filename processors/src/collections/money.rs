@@ -198,10 +198,9 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let row = self.store.money_row(id).await?.ok_or_else(|| MoneyError::Unknown(id.to_owned()))?;
         match row.status {
             MoneyStatus::Open => Ok(row),
-            status @ (MoneyStatus::Applied
-            | MoneyStatus::Refunding
-            | MoneyStatus::Dismissed
-            | MoneyStatus::Gone) => Err(MoneyError::Decided { id: id.to_owned(), status }),
+            MoneyStatus::Applied | MoneyStatus::Refunding | MoneyStatus::Dismissed | MoneyStatus::Gone => {
+                Err(decided(&row))
+            }
         }
     }
 
@@ -304,6 +303,10 @@ impl<E: Engine, G: Gateway> Collector<E, G> {
         let attempt = row.transaction_id.as_ref().and_then(|id| record.as_ref()?.attempts.of_transaction(id));
         Ok(refunds_reported(attempt))
     }
+}
+
+fn decided(row: &MoneyRow) -> MoneyError {
+    MoneyError::Decided { id: row.id.clone(), status: row.status }
 }
 
 /// Distinguishes the refunds of one transaction: cents that went back so far.

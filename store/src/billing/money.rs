@@ -7,7 +7,8 @@
 use dues_events::billing::attempts::{Attempts, Resolution, UnappliedMoney, UnappliedReason};
 use dues_events::billing::event::{AttemptName, Event, EventKind, Report, ReportKind};
 use dues_events::billing::record::Receipt;
-use dues_events::ids::{SubscriptionId, TransactionId, UserId};
+use dues_events::billing::wire::site_payments::Settlement;
+use dues_events::ids::{EventId, SubscriptionId, TransactionId, UserId};
 use dues_events::money::Currency;
 use dues_events::{Item, Money, Record, Time, Value, attributes, time};
 
@@ -16,6 +17,9 @@ use crate::billing::commit::CommitError;
 use crate::billing::user_records::UserRecords;
 use crate::engine::{Condition, Engine, Key, Query, StoreError, Written};
 use crate::table::{BY_MONEY_STATUS, UNAPPLIED_MONEY};
+
+const APPLIED_TO: &str = "applied_to";
+const EVENTS: &str = "events";
 
 /// What became of unapplied money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,10 +95,12 @@ pub struct MoneyRow {
     pub record_version: u64,
     /// Money without a record: the bank's reports on it.
     pub reports: Option<Attempts>,
-    /// Money without a record: the record that it was applied to.
-    pub applied_to: Option<SubscriptionId>,
-    /// Who decided about it, and why; for money without a record, which has no history but this row.
+    /// Who decided about it, and why; for money without a record: this row is its history.
     pub decision: Option<Decision>,
+    /// The record that it was applied to; for money without a record.
+    pub applied_to: Option<SubscriptionId>,
+    /// The ids of the reports that the row has taken; for money without a record.
+    pub events: Vec<EventId>,
 }
 
 /// A decision about money without a record.
@@ -144,8 +150,9 @@ impl MoneyRow {
             reason: money.reason,
             record_version: record.version,
             reports: None,
-            applied_to: None,
             decision: None,
+            applied_to: None,
+            events: Vec::new(),
         }
     }
 
@@ -169,13 +176,16 @@ impl MoneyRow {
         if let Some(reports) = &self.reports {
             item.set_text(attributes::ATTEMPT_LOG, reports.to_text());
         }
-        if let Some(to) = &self.applied_to {
-            item.set_text("applied_to", to.as_str());
-        }
         if let Some(decision) = &self.decision {
             item.set_text("actor", decision.actor.as_str());
             item.set_text("decided_at", decision.at.to_rfc3339());
             item.set_text("note", decision.note.as_str());
+        }
+        if let Some(to) = &self.applied_to {
+            item.set_text(APPLIED_TO, to.as_str());
+        }
+        if !self.events.is_empty() {
+            item.set(EVENTS, Value::L(self.events.iter().map(|id| Value::text(id.as_str())).collect()));
         }
         item
     }
@@ -206,7 +216,6 @@ impl MoneyRow {
                 .ok_or_else(|| bad(BY_MONEY_STATUS.partition))?,
             record_version: number("record_version")?.unwrap_or(0),
             reports: reports.transpose().map_err(|_| bad(attributes::ATTEMPT_LOG))?,
-            applied_to: item.text("applied_to").map(SubscriptionId::from),
             decision: match item.text("actor") {
                 Some(actor) => Some(Decision {
                     actor: actor.to_owned(),
@@ -214,6 +223,11 @@ impl MoneyRow {
                     note: item.text("note").unwrap_or_default().to_owned(),
                 }),
                 None => None,
+            },
+            applied_to: item.text(APPLIED_TO).map(SubscriptionId::from),
+            events: match item.get(EVENTS) {
+                Some(Value::L(ids)) => ids.iter().filter_map(Value::as_text).map(EventId::from).collect(),
+                Some(_) | None => Vec::new(),
             },
             id: id.clone(),
         })
@@ -252,17 +266,23 @@ impl<E: Engine> Store<E> {
         Ok(())
     }
 
-    /// Lists money that names a record which does not exist. Returns whether the report says anything new.
+    /// Lists money that names a record which does not exist. Returns whether the report says anything new: a
+    /// redelivery does not, although refunds add up.
     pub async fn list_money_without_record(
         &self,
-        user: &UserId,
-        record: &SubscriptionId,
+        settlement: &Settlement,
         report: &Report,
-        at: Time,
     ) -> Result<bool, StoreError> {
+        let Settlement { user_id: user, subscription_id: record, event } = settlement;
+        let at = event.at;
         let id = id_of(record, report.attempt.transaction_id.as_ref(), report.attempt.number);
         for _ in 0..RACES {
             let there = self.money_row(&id).await?;
+            let mut events = there.as_ref().map(|row| row.events.clone()).unwrap_or_default();
+            if events.contains(&event.id) {
+                return Ok(false);
+            }
+            events.push(event.id.clone());
             let mut reports = there.as_ref().and_then(|row| row.reports.clone()).unwrap_or_default();
             if !reports.take(report, at, Money::ZERO) {
                 return Ok(false);
@@ -290,9 +310,10 @@ impl<E: Engine> Store<E> {
                     reports: Some(reports.clone()),
                     applied_to: there.as_ref().and_then(|row| row.applied_to.clone()),
                     decision: there.and_then(|row| row.decision),
+                    events,
                 },
                 (None, Some(there)) => {
-                    MoneyRow { status: MoneyStatus::Gone, reports: Some(reports.clone()), ..there }
+                    MoneyRow { status: MoneyStatus::Gone, reports: Some(reports.clone()), events, ..there }
                 }
                 // Nothing has arrived yet.
                 (None, None) => return Ok(false),
@@ -308,14 +329,14 @@ impl<E: Engine> Store<E> {
         Err(StoreError::Contended(RACES))
     }
 
-    /// Whether money is listed for a record that does not exist, under the report's names.
-    pub async fn has_money_without_record(
+    /// The money that is listed for a record that does not exist, under the report's names.
+    pub async fn money_without_record(
         &self,
         record: &SubscriptionId,
         attempt: &AttemptName,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<MoneyRow>, StoreError> {
         let id = id_of(record, attempt.transaction_id.as_ref(), attempt.number);
-        Ok(self.money_row(&id).await?.is_some_and(|row| row.reports.is_some()))
+        Ok(self.money_row(&id).await?.filter(|row| row.reports.is_some()))
     }
 
     /// Records a decision about money without a record. Returns whether the row was still the one that was
@@ -375,9 +396,25 @@ impl<E: Engine> Store<E> {
         Ok(outstanding.len() as u64)
     }
 
+    /// Pays the record that money without a record was applied to, where a crash came before it. Returns
+    /// whether it was outstanding.
+    pub async fn complete_application(&self, row: &MoneyRow) -> Result<bool, CommitError> {
+        let (Some(to), Some(transaction)) = (&row.applied_to, &row.transaction_id) else { return Ok(false) };
+        let Some(target) = self.get_by_id(to).await? else { return Ok(false) };
+        if target.attempts.of_transaction(transaction).is_some() {
+            return Ok(false);
+        }
+        let mut user = self.load_all(&target.user_id).await?;
+        self.apply(&mut user, to, &row.payment(None)).await?;
+        Ok(true)
+    }
+
     /// Brings the listing up to date with the records after a crash. Returns how many rows were not.
-    pub async fn repair_money_rows(&self) -> Result<u64, StoreError> {
+    pub async fn repair_money_rows(&self) -> Result<u64, CommitError> {
         let mut repaired = 0;
+        for row in self.money_rows(MoneyStatus::Applied).await? {
+            repaired += u64::from(self.complete_application(&row).await?);
+        }
         for status in [MoneyStatus::Open, MoneyStatus::Refunding] {
             for row in self.money_rows(status).await?.into_iter().filter(|row| row.reports.is_none()) {
                 let Some(record) = self.get_by_id(&row.subscription_id).await? else { continue };

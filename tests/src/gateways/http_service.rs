@@ -1,6 +1,8 @@
 //! An in-process payments service on a real socket, with the faults of services and networks.
 //!
 //! Its ledger has one entry per `Idempotency-Key`, however often it is posted; every request is recorded.
+//! Faults and answers come from a script, or from a rule that looks at each request: then they do not depend
+//! on the order in which concurrent requests arrive.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -112,6 +114,16 @@ pub struct Seen {
     body: Vec<u8>,
 }
 
+impl Seen {
+    /// The body of a post.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// Chooses the fault of a request, and the answer if its key is not in the ledger yet.
+type Rule = dyn Fn(&Seen) -> (Fault, Policy) + Send + Sync;
+
 /// The service. It stops when dropped.
 pub struct Payments {
     address: SocketAddr,
@@ -122,6 +134,7 @@ pub struct Payments {
 #[derive(Default)]
 struct State {
     policy: Policy,
+    rule: Option<Arc<Rule>>,
     ledger: BTreeMap<String, Entry>,
     seen: Vec<Seen>,
     posts: VecDeque<Fault>,
@@ -157,6 +170,12 @@ impl Payments {
     /// Sets the policy for keys that are not in the ledger yet.
     pub fn set_policy(&self, policy: Policy) {
         self.state().policy = policy;
+    }
+
+    /// Asks this rule about every request from now on, instead of the script and the policy. Confirmations
+    /// are named by their keys.
+    pub fn set_rule(&self, rule: impl Fn(&Seen) -> (Fault, Policy) + Send + Sync + 'static) {
+        self.state().rule = Some(Arc::new(rule));
     }
 
     /// Sets the faults of the next posts and lookups, in order; later requests have none.
@@ -205,13 +224,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 /// Answers one request and closes the connection.
 async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     let Some(request) = read_request(&mut stream).await else { return };
-    let fault = {
+    let (fault, policy) = {
         let mut state = lock(&state);
         state.seen.push(request.clone());
         let script = if request.method == "POST" { &mut state.posts } else { &mut state.lookups };
-        script.pop_front().unwrap_or(Fault::None)
+        let scripted = script.pop_front().unwrap_or(Fault::None);
+        state.rule.as_ref().map_or((scripted, state.policy), |rule| rule(&request))
     };
-    let perform = || perform(&mut lock(&state), &request);
+    let perform = || perform(&mut lock(&state), &request, policy);
     match fault {
         Fault::None => answer(&mut stream, perform()).await,
         Fault::Hang => hang(&mut stream).await,
@@ -279,7 +299,7 @@ fn secret() -> Value {
 }
 
 /// Performs a request, once per key.
-fn perform(state: &mut State, request: &Seen) -> (u16, Value) {
+fn perform(state: &mut State, request: &Seen, policy: Policy) -> (u16, Value) {
     if request.method != "POST" {
         let key = request.path.rsplit('/').next().unwrap_or_default();
         return match state.ledger.get(key) {
@@ -287,15 +307,17 @@ fn perform(state: &mut State, request: &Seen) -> (u16, Value) {
             None => (404, json!({"status": "unknown"})),
         };
     }
-    let body: Value = serde_json::from_slice(&request.body).unwrap();
+    let body = request.json();
     let key = request.headers["idempotency-key"].clone();
-    let number = state.ledger.len() + 1;
-    let policy = state.policy;
+    let number = match state.rule {
+        Some(_) => key.clone(),
+        None => (state.ledger.len() + 1).to_string(),
+    };
     let is_refund = request.path.ends_with("/refunds");
     let moves_money = policy != Policy::Refuse;
     let entry = state.ledger.entry(key).or_insert_with(|| Entry {
         request: body.clone(),
-        answer: if is_refund { refund_answer(policy, number) } else { debit_answer(policy, number) },
+        answer: if is_refund { refund_answer(policy, &number) } else { debit_answer(policy, &number) },
         is_debit: moves_money && !is_refund,
         is_refund: moves_money && is_refund,
     });
@@ -303,7 +325,7 @@ fn perform(state: &mut State, request: &Seen) -> (u16, Value) {
     (if entry.is_debit || entry.is_refund { 201 } else { 402 }, entry.answer.clone())
 }
 
-fn debit_answer(policy: Policy, number: usize) -> Value {
+fn debit_answer(policy: Policy, number: &str) -> Value {
     match policy {
         Policy::Accept => json!({"status": "accepted", "confirmation_id": format!("c-{number}")}),
         Policy::Collect => {
@@ -317,7 +339,7 @@ fn debit_answer(policy: Policy, number: usize) -> Value {
     }
 }
 
-fn refund_answer(policy: Policy, number: usize) -> Value {
+fn refund_answer(policy: Policy, number: &str) -> Value {
     match policy {
         Policy::Accept | Policy::Collect => {
             json!({"status": "refunded", "refund_id": format!("r-{number}")})

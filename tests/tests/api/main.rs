@@ -5,8 +5,9 @@
 mod openapi;
 mod records;
 
-use dues_events::billing::event::{Answer, AttemptName, Report, ReportKind};
+use dues_events::billing::event::{Answer, AttemptName, Event, EventKind, Report, ReportKind};
 use dues_events::billing::record::Receipt;
+use dues_events::billing::wire::site_payments::Settlement;
 use dues_events::money::Currency;
 use dues_events::{AttemptKey, Item, Record, RefundKey, UserId};
 use dues_processors::api::{Api, router};
@@ -432,8 +433,14 @@ async fn decisions_name_the_caller_that_api_gateway_authenticated() {
         let attempt = AttemptName { transaction_id: Some(transaction.into()), number: None };
         let report = Report { attempt, kind: settled };
         let store = &office.api.collector.store;
-        let (user, record) = ("u-9".into(), "of/another".into());
-        assert!(store.list_money_without_record(&user, &record, &report, store.clock.now()).await.unwrap());
+        let kind = EventKind::Reported(report.clone());
+        let id = format!("p-{transaction}").into();
+        let settlement = Settlement {
+            user_id: "u-9".into(),
+            subscription_id: "of/another".into(),
+            event: Event::internal_at(id, store.clock.now(), "site-payments", None, kind),
+        };
+        assert!(store.list_money_without_record(&settlement, &report).await.unwrap());
         // API Gateway decodes the path: the id spans two segments.
         let path = format!("/money/of/another:{transaction}/dismiss");
         let mut request = event("$default", "POST", &path, json!(r#"{"reason": "a test"}"#), false);

@@ -219,7 +219,9 @@ async fn waits_for_a_correction<E: Engine>(engine: E, lift: &str) {
     let next = records[1].subscription_id.clone();
     assert_eq!(run(&collector, JobRun::Initial).await, ["awaits_correction"]);
     assert_eq!(prescreened(&store, JobRun::Initial).await.0, 1);
-    let pay = |new_account| command(&collector, &record.user_id, &next, Command::Pay { new_account }, "ops");
+    let pay = |new_account| {
+        command(&collector, &record.user_id, &next, Command::Pay { new_account, authorised: false }, "ops")
+    };
     let CommandReply::Collected(done) = pay(false).await.unwrap() else { panic!("not a payment") };
     assert_eq!(names(&done), ["awaits_correction"], "also by hand");
     assert_eq!(collector.gateway.all_debits(), 0);

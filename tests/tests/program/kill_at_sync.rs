@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use crate::support::kill::{Counted, Ended, points, run_killed};
+use crate::support::kill::{Counted, Ended, KilledServer, points, run_killed};
 use crate::support::records::{Debit, activate, change, plain, plus, tier};
 use crate::support::run::{Dues, ndjson};
 use judge::{Books, Members, audit, exported, restore, run, shown};
@@ -34,6 +34,8 @@ struct Scenario<'a> {
     command: Vec<String>,
     /// Repeated after the kill, as a source that was not acknowledged repeats its records.
     repeated: bool,
+    /// Repeated by an operator who did not see an answer: it may say that it was done before.
+    asked_again: bool,
     /// Membership changes that arrive between the kill and the jobs.
     overtaken_by: Vec<Value>,
     members: Members<'a>,
@@ -46,7 +48,7 @@ impl<'a> Scenario<'a> {
         let command = command.iter().map(|arg| (*arg).to_owned()).collect();
         let days = [FEBRUARY, MARCH];
         let members = Members { staying, leaving: &[] };
-        Self { before, command, repeated: false, overtaken_by: Vec::new(), members, days }
+        Self { before, command, repeated: false, asked_again: false, overtaken_by: Vec::new(), members, days }
     }
 
     /// The memberships that the command may end.
@@ -115,12 +117,18 @@ impl<'a> Scenario<'a> {
         if self.repeated {
             run(dues, &self.args())?;
         }
+        if self.asked_again
+            && let Err(refusal) = run(dues, &self.args())
+            && !refusal.contains(" already")
+        {
+            return Err(refusal);
+        }
         let [today, later] = self.days;
         jobs(dues, today)?;
         let books = Books::read(dues, self.members)?;
         books.judge(self.members)?;
         audit(dues)?;
-        restore(&books)?;
+        restore(dues, &books)?;
         // And the membership goes on: what falls due is debited.
         let due = books.due_by(self.members, later);
         jobs(dues, later)?;
@@ -395,6 +403,129 @@ fn pay_overtaken_by_a_closed_account() {
 }
 
 #[test]
+fn move_to_a_later_day() {
+    let days = ["2026-02-10T08:00:00Z", MARCH];
+    command_on_record(&january(&["u-1", "u-2"]), &["move", "--to", "2026-02-10"], JANUARY, days, false);
+}
+
+#[test]
+fn move_of_a_paused_record() {
+    let days = ["2026-02-10T08:00:00Z", MARCH];
+    command_on_record(&paused("u-1"), &["move", "--to", "2026-02-10"], JANUARY, days, false);
+}
+
+/// The same after February's debits have settled.
+fn settled(members: &[&str]) -> Dues {
+    let dues = sent(members);
+    dues.ok(&["sandbox", "deliver", "--as-of", SETTLED]);
+    dues
+}
+
+/// A refund of the record of `u-1`, killed, and asked for again by the operator.
+#[track_caller]
+fn refunded(args: &[&str]) {
+    let dues = settled(&["u-1", "u-2"]);
+    let id = dues.id("u-1", 0);
+    let command = [&["refund", "u-1", &id, "--as-of", RETRIED], args].concat();
+    let days = ["2026-02-12T08:00:00Z", MARCH];
+    for asked_again in [false, true] {
+        Scenario { asked_again, days, ..Scenario::new(&dues, &command, &["u-1", "u-2"]) }.hold();
+    }
+}
+
+#[test]
+fn refund_of_all() {
+    refunded(&[]);
+}
+
+#[test]
+fn refund_of_a_part() {
+    refunded(&["--amount", "5.00"]);
+}
+
+/// `u-1` paid elsewhere while a debit of ours was under way: the debit's money pays for nothing. With its id.
+fn paid_twice() -> (Dues, String) {
+    let dues = sent(&["u-1", "u-2"]);
+    let id = dues.id("u-1", 0);
+    let mut elsewhere = Debit::new("u-1", &id, "c-9").completed("p-9", "2026-02-02");
+    elsewhere["payment"]["payment_id"] = json!("from elsewhere");
+    assert_eq!(dues.payments(&[elsewhere]).get("applied"), Some(&1));
+    dues.ok(&["sandbox", "deliver", "--as-of", SETTLED]);
+    let row: Value = serde_json::from_str(&dues.ok(&["money", "list", "--json"])).unwrap();
+    (dues, row["id"].as_str().unwrap().to_owned())
+}
+
+/// A decision about unapplied money, killed; then the jobs, or the operator decides again.
+#[track_caller]
+fn decided(dues: &Dues, args: &[&str]) {
+    let command = [&["money"], args, &["--as", "ada", "--as-of", RETRIED]].concat();
+    let days = ["2026-02-12T08:00:00Z", MARCH];
+    for asked_again in [false, true] {
+        Scenario { asked_again, days, ..Scenario::new(dues, &command, &["u-1", "u-2"]) }.hold();
+    }
+}
+
+#[test]
+fn money_apply() {
+    let (dues, money) = paid_twice();
+    let next = dues.id("u-1", 1);
+    decided(&dues, &["apply", &money, &next]);
+}
+
+#[test]
+fn money_dismiss() {
+    let (dues, money) = paid_twice();
+    decided(&dues, &["dismiss", &money, "--reason", "a test"]);
+}
+
+#[test]
+fn money_refund() {
+    let (dues, money) = paid_twice();
+    decided(&dues, &["refund", &money]);
+}
+
+/// A store in which a killed run left something for the sweeper, of two members who stay and one who leaves.
+fn interrupted() -> Dues {
+    let dues = january(&["u-1", "u-2", "u-3"]);
+    let command = ["collect", "--process", "INITIAL", "--as-of", FEBRUARY];
+    for n in 1.. {
+        let dues = dues.copy();
+        let (ended, _) = run_killed(&dues, &command, Counted::Syncs, n);
+        assert_eq!(ended, Ended::Killed, "no point of {command:?} leaves anything to the sweeper");
+        let swept: Value = serde_json::from_str(&dues.copy().ok(&["sweep", "--json"])).unwrap();
+        if ["rolled_forward", "created", "followups", "removed"].iter().any(|what| swept[what] != 0) {
+            return dues;
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn sweep_after_a_crash() {
+    Scenario { repeated: true, ..Scenario::new(&interrupted(), &["sweep"], &["u-1", "u-2", "u-3"]) }.hold();
+}
+
+/// An export finishes first what a crash interrupted.
+#[test]
+fn export_after_a_crash() {
+    let dues = interrupted();
+    let file = dues.beside("killed.ndjson");
+    let whole = exported(&dues.copy()).unwrap();
+    let (ended, calls) = run_killed(&dues.copy(), &["export", file.to_str().unwrap()], Counted::Syncs, 0);
+    assert_eq!(ended, Ended::Exited(0));
+    let broken = broken_points(&points(calls), |n| {
+        let copy = dues.copy();
+        let file = copy.beside("killed.ndjson");
+        run_killed(&copy, &["export", file.to_str().unwrap()], Counted::Syncs, n);
+        match exported(&copy)? == whole {
+            true => audit(&copy),
+            false => Err("the next export is another one".to_owned()),
+        }
+    });
+    assert!(broken.is_empty(), "of {calls} syncs: {broken:#?}");
+}
+
+#[test]
 fn notify() {
     let dues = january(&["u-1", "u-2"]);
     Scenario::new(&dues, &["notify", "--as-of", "2026-01-30"], &["u-1", "u-2"]).hold();
@@ -488,4 +619,146 @@ fn import() {
         }
     });
     assert!(broken.is_empty(), "of {calls} syncs: {broken:#?}");
+}
+
+/// The records that are sent to the server: two members join, one pays, one changes plan and one leaves.
+fn posted(dues: &Dues) -> Vec<(&'static str, Vec<Value>)> {
+    let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");
+    let changes = vec![
+        activate("m-u-4", "u-4"),
+        change("c-1", "UPGRADE", "u-2", "2026-01-20", tier("Pro", "29.99")),
+        change("c-2", "PAUSE", "u-4", "2026-01-21", json!({"pause_duration_months": 1})),
+        plain("c-3", "CLOSEACCOUNT", "u-3", "2026-01-20"),
+    ];
+    let payments = vec![
+        debit.submitted("p-1", "2026-01-25"),
+        debit.completed("p-2", "2026-01-27"),
+        debit.again("c-2").completed("p-3", "2026-01-28"),
+    ];
+    vec![("memberships", changes), ("site-payments", payments)]
+}
+
+/// Sends records until the server has processed all of them. An error says that it has ended.
+fn post(serving: &mut KilledServer, records: &[(&'static str, Vec<Value>)]) -> Result<(), String> {
+    for (stream, records) in records {
+        for record in records {
+            serving.post(&format!("/streams/{stream}"), &record.to_string())?;
+        }
+        serving.wait_until_processed(stream)?;
+    }
+    Ok(())
+}
+
+/// The server is killed at each of its syncs while it ingests; the sources repeat what was not acknowledged
+/// to the next server; then the jobs run.
+#[test]
+fn serve_while_it_ingests() {
+    let before = january(&["u-1", "u-2", "u-3"]);
+    let records = posted(&before);
+    let members = Members { staying: &["u-1", "u-2", "u-4"], leaving: &["u-3"] };
+    let scenario = Scenario { members, ..Scenario::new(&before, &["serve"], &[]) };
+    let whole = before.copy();
+    let serve = |dues: &Dues, n: u64| {
+        let mut serving = KilledServer::start(dues, n)?;
+        post(&mut serving, &records)?;
+        serving.stop(dues)
+    };
+    let calls = serve(&whole, 0).expect("not killed");
+    assert!(calls > 0, "the server never syncs");
+    let kills = AtomicUsize::new(0);
+    let points = points(calls);
+    let mut broken = broken_points(&points, |n| {
+        let dues = before.copy();
+        kills.fetch_add(usize::from(serve(&dues, n).is_err()), Ordering::Relaxed);
+        serve(&dues, 0)?;
+        scenario.finish_and_judge(&dues)
+    });
+    broken.extend(scenario.finish_and_judge(&whole).err().map(|rule| (0, rule)));
+    let kills = kills.into_inner();
+    println!("serve: {calls} syncs, {kills} kills");
+    assert!(kills * 2 >= points.len(), "only {kills} of {} runs were killed", points.len());
+    assert!(broken.is_empty(), "serve, killed at its syncs (0: not killed), breaks rules: {broken:#?}");
+}
+
+/// Every command that writes, and its tests above.
+const KILLED: [(&str, &[&str]); 23] = [
+    (
+        "ingest",
+        &["ingest_of_memberships_into_a_new_store", "ingest_of_membership_changes", "ingest_of_payments"],
+    ),
+    ("parked redrive", &["parked_redrive"]),
+    ("replay", &["replay"]),
+    ("export", &["export_after_a_crash"]),
+    ("import", &["import"]),
+    ("collect", &["collect_of_what_is_due", "collect_of_what_was_returned", "collect_of_pauses_that_end"]),
+    ("pay", &["pay", "pay_collected_at_once"]),
+    ("waive", &["waive"]),
+    ("cancel", &["cancel_at_the_end_of_the_period", "cancel_now"]),
+    ("pause", &["pause"]),
+    ("resume", &["resume_before_the_due_date", "resume_after_the_due_date"]),
+    ("move", &["move_to_a_later_day", "move_of_a_paused_record"]),
+    ("money apply", &["money_apply"]),
+    ("money refund", &["money_refund"]),
+    ("money dismiss", &["money_dismiss"]),
+    ("refund", &["refund_of_all", "refund_of_a_part"]),
+    ("sweep", &["sweep_after_a_crash"]),
+    ("notify", &["notify"]),
+    ("sandbox account", &["sandbox_account"]),
+    ("sandbox deliver", &["sandbox_deliver", "sandbox_deliver_of_late_returns"]),
+    ("usage count", &["usage_count"]),
+    ("usage reset", &["usage_reset"]),
+    ("serve", &["serve_while_it_ingests"]),
+];
+
+/// Commands that only read, write a file of their own, or fill a folder that they empty first.
+const NOT_KILLED: [&str; 16] = [
+    "demo",
+    "show",
+    "history",
+    "parked list",
+    "parked show",
+    "explain",
+    "audit",
+    "backup",
+    "money list",
+    "money show",
+    "risk",
+    "tail",
+    "usage who",
+    "bench serve",
+    "bench audit",
+    "completions",
+];
+
+/// The commands of a help text.
+fn commands(dues: &Dues, args: &[&str]) -> Vec<String> {
+    let help = dues.ok(&[args, &["--help"]].concat());
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let list = list.split("\n\n").next().unwrap_or_default();
+    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    list.lines().filter(is_name).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_command_that_writes_is_killed_above() {
+    let dues = Dues::new();
+    let mut all = Vec::new();
+    for command in commands(&dues, &[]).into_iter().filter(|name| name != "help") {
+        let below = commands(&dues, &[&command]);
+        let below: Vec<String> =
+            below.into_iter().filter(|name| name != "help").map(|name| format!("{command} {name}")).collect();
+        all.extend(if below.is_empty() { vec![command] } else { below });
+    }
+    let known = |name: &&String| {
+        !KILLED.iter().any(|(killed, _)| killed == name) && !NOT_KILLED.contains(&name.as_str())
+    };
+    let missing: Vec<&String> = all.iter().filter(known).collect();
+    assert!(missing.is_empty(), "no scenario kills {missing:?}");
+    let names = KILLED.iter().map(|(name, _)| *name).chain(NOT_KILLED);
+    let gone: Vec<&str> = names.filter(|name| !all.iter().any(|there| there == name)).collect();
+    assert!(gone.is_empty(), "the program has no {gone:?}");
+    let tests = include_str!("kill_at_sync.rs");
+    for test in KILLED.iter().flat_map(|(_, tests)| *tests) {
+        assert!(tests.contains(&format!("#[test]\nfn {test}() {{")), "there is no test {test}");
+    }
 }

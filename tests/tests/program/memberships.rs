@@ -302,3 +302,25 @@ fn pay_every_period(dues: &Dues, due: &[&str]) {
         assert_eq!(dues.payments(&paid), counts([("applied", 2)]));
     }
 }
+
+/// A record that was presented and got the wrong amount waits again, for what it was presented with.
+#[test]
+fn a_new_plan_does_not_change_what_was_presented() {
+    for kind in ["UPGRADE", "DOWNGRADE"] {
+        let dues = member();
+        let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");
+        let mut short = debit.completed("p-2", "2026-02-03");
+        short["payment"]["amount"] = json!("10.00");
+        dues.payments(&[debit.submitted("p-1", "2026-02-01"), short]);
+        assert_eq!(dues.statuses("u-1"), ["SCHEDULED", "SCHEDULED"]);
+        dues.members(&[change("m-2", kind, "u-1", "2026-02-04", tier("Pro", "29.99"))]);
+        let shown = dues.subscriptions("u-1");
+        let (amount, pending) = match kind {
+            "UPGRADE" => ("29.99", Value::Null),
+            _ => ("14.99", json!("29.99")),
+        };
+        assert_eq!(texts(&shown, "billing_amount"), ["14.99", amount], "{kind}");
+        let pendings = [&shown[0]["pending_amount"], &shown[1]["pending_amount"]];
+        assert_eq!(pendings, [&Value::Null, &pending], "{kind}");
+    }
+}

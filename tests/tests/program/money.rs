@@ -434,3 +434,77 @@ fn the_console_lists_it_and_takes_decisions() {
     let answer = Serving::start(&empty).ask("GET", "/console/money", &[], b"");
     assert_says(&answer.body, &["No unapplied money"]);
 }
+
+/// What the bank says about money concerns the record that it was applied to, also when the report names the
+/// debit by our key alone, when the excess was applied to a third record, and when no record has the id.
+#[test]
+fn reports_follow_the_money_to_the_record_that_it_was_applied_to() {
+    let dues = Dues::new();
+    dues.members(&[activate("m-1", "u-1"), activate("m-2", "u-2")]);
+    dues.ok(&["collect", "--process", "INITIAL", "--as-of", FIRST]);
+    let (id, unknown) = (dues.id("u-1", 0), Debit::new("u-2", UNKNOWN, "c-5"));
+    let mine = Debit::new("u-1", &id, dues.subscriptions("u-1")[0]["transaction_id"].as_str().unwrap());
+    dues.payments(&[settled(&mine, "p-1", "50.00", "USD"), settled(&unknown, "p-2", "14.99", "USD")]);
+    let apply = |record: &str, transaction: &str, to: &str| {
+        let money = format!("{record}:{transaction}");
+        dues.ok(&["money", "apply", &money, to, "--as", "ada", "--as-of", SETTLED]);
+    };
+    let second = dues.id("u-1", 1);
+    apply(&id, &mine.confirmation, &second);
+    let third = dues.id("u-1", 2);
+    apply(&second, &mine.confirmation, &third);
+    apply(UNKNOWN, "c-5", &dues.id("u-2", 1));
+    assert_eq!(dues.statuses("u-1")[..3], ["COMPLETED", "COMPLETED", "COMPLETED"]);
+    assert_eq!(dues.statuses("u-2")[..2], ["ACHSENT", "COMPLETED"]);
+
+    let mut returned = mine.returned("p-3", "2026-02-20", "R01", "no funds");
+    returned["payment"]["payment_id"] = json!(format!("{id}-1"));
+    returned["payment"]["confirmation_id"] = Value::Null;
+    let late = unknown.returned("p-4", "2026-02-20", "R01", "no funds");
+    for outcome in ["applied", "duplicate"] {
+        assert_eq!(dues.payments(&[returned.clone(), late.clone()]), counts([(outcome, 2)]));
+        assert_eq!(dues.statuses("u-1")[..3], ["ERROR", "ERROR", "ERROR"]);
+        assert_eq!(dues.statuses("u-2")[..2], ["ACHSENT", "ERROR"]);
+    }
+    assert_eq!(dues.money("OPEN"), Vec::<Value>::new());
+    assert_eq!(dues.run(&["audit"]).status.code(), Some(0));
+}
+
+/// Refunds add up, and a redelivery is the same refund, also of money without a record.
+#[test]
+fn a_refund_of_money_without_a_record_counts_once() {
+    let dues = Dues::new();
+    dues.members(&[activate("m-1", "u-1")]);
+    let unknown = Debit::new("u-1", UNKNOWN, "c-5");
+    let mut refund = unknown.refunded("p-2", "2026-02-10");
+    refund["payment"]["amount"] = json!("4.00");
+    dues.payments(&[settled(&unknown, "p-1", "14.99", "USD"), refund.clone()]);
+    assert_eq!(dues.payments(&[refund.clone()]), counts([("duplicate", 1)]));
+    assert_eq!(texts(&dues.money("OPEN"), "amount"), ["10.99"]);
+    refund["event_id"] = json!("p-3");
+    assert_eq!(dues.payments(&[refund]), counts([("applied", 1)]));
+    assert_eq!(texts(&dues.money("OPEN"), "amount"), ["6.99"]);
+}
+
+/// What went back beyond the amount due was never part of the payment.
+#[test]
+fn an_excess_goes_back_before_the_payment() {
+    let dues = Dues::new();
+    dues.members(&[activate("m-1", "u-1")]);
+    let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");
+    dues.payments(&[settled(&debit, "p-1", "20.00", "USD")]);
+    for (event, amount, refunded, open) in [
+        ("p-2", "3.00", Value::Null, vec!["2.01"]),
+        ("p-3", "2.01", Value::Null, Vec::new()),
+        ("p-4", "1.00", json!("1.00"), Vec::new()),
+    ] {
+        let mut refund = debit.refunded(event, "2026-02-10");
+        refund["payment"]["amount"] = json!(amount);
+        dues.payments(&[refund]);
+        let record = &dues.subscriptions("u-1")[0];
+        assert_eq!(record["billing_status"], "COMPLETED");
+        assert_eq!(record["refunded_amount"], refunded, "after {event}");
+        assert_eq!(texts(&dues.money("OPEN"), "amount"), open, "after {event}");
+    }
+    assert_eq!(dues.run(&["audit"]).status.code(), Some(0));
+}

@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::calendar::{cents, day_number, due_day, is_closed, month_number};
+use crate::company::text;
+
 /// The data to audit.
 #[derive(Clone)]
 pub(crate) struct Books {
@@ -23,20 +26,6 @@ pub(crate) struct Findings {
     pub(crate) collected: String,
 }
 
-/// Days on which banks were closed in 2026, typed from the Federal Reserve's page (Saturdays and Sundays
-/// apart).
-const CLOSED: [&str; 10] = [
-    "2026-01-01",
-    "2026-01-19",
-    "2026-02-16",
-    "2026-05-25",
-    "2026-06-19",
-    "2026-09-07",
-    "2026-10-12",
-    "2026-11-11",
-    "2026-11-26",
-    "2026-12-25",
-];
 const UNAUTHORISED: [&str; 4] = ["R05", "R07", "R10", "R29"];
 
 /// A debit as the gateway has reported it so far.
@@ -46,17 +35,24 @@ struct Debit<'a> {
     record: &'a str,
     cents: i64,
     submitted: &'a str,
-    /// Time, what happened, code.
-    told: Vec<(&'a str, &'a str, &'a str)>,
+    /// Time, kind, code.
+    reports: Vec<(&'a str, &'a str, &'a str)>,
+}
+
+/// How many steps of a debit the sandbox has published: the column keeps its name.
+const PUBLISHED: &str = "told";
+
+/// The steps of a debit that the sandbox has published.
+fn published(row: &Value) -> impl Iterator<Item = &str> {
+    let count = usize::try_from(row[PUBLISHED].as_u64().unwrap()).unwrap();
+    row["steps"].as_array().into_iter().flatten().take(count).map(|step| step.as_str().unwrap())
 }
 
 impl<'a> Debit<'a> {
     fn read(row: &'a Value) -> Self {
         let text = |name: &str| row[name].as_str().unwrap_or_default();
-        let told = usize::try_from(row["told"].as_u64().unwrap()).unwrap();
-        let steps = row["steps"].as_array().map_or(&[][..], Vec::as_slice);
-        let told = steps[..told].iter().map(|step| {
-            let mut words = step.as_str().unwrap().split(' ');
+        let reports = published(row).map(|step| {
+            let mut words = step.split(' ');
             (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or(""))
         });
         Self {
@@ -65,25 +61,18 @@ impl<'a> Debit<'a> {
             record: text("subscription_id"),
             cents: cents(text("amount")),
             submitted: text("submitted_at"),
-            told: told.collect(),
+            reports: reports.collect(),
         }
     }
 
     fn has(&self, what: &str) -> bool {
-        self.told.iter().any(|(_, kind, _)| *kind == what)
+        self.reports.iter().any(|(_, kind, _)| *kind == what)
     }
 
     /// Whether the company has the money.
     fn holds(&self) -> bool {
         self.has("COMPLETED") && !self.has("RETURNED") && !self.has("CHARGED_BACK")
     }
-}
-
-/// `14.99` as 1499.
-fn cents(text: &str) -> i64 {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let part = format!("{part:0<2}");
-    whole.parse::<i64>().unwrap() * 100 + part.parse::<i64>().unwrap()
 }
 
 pub(crate) fn audit(books: &Books) -> Findings {
@@ -104,26 +93,22 @@ pub(crate) fn audit(books: &Books) -> Findings {
     }
     for (id, rows) in &mut history {
         rows.sort_by_key(|row| row["version"].as_u64());
-        wishes(id, rows, of_record.get(id).map_or(&[], Vec::as_slice), &mut found);
-        ends_as_its_record(id, rows, records.get(id).copied(), &mut found);
+        changes_hold(id, rows, of_record.get(id).map_or(&[], Vec::as_slice), &mut found);
     }
+    check_history(&books.records, &books.history, &mut found);
     periods(&books.records, &mut found);
     count_history(&books.history, &mut found);
     found
 }
 
 impl Findings {
-    fn wrong(&mut self, problem: String) {
+    pub(crate) fn wrong(&mut self, problem: String) {
         self.problems.push(problem);
     }
 
-    fn see(&mut self, what: &'static str) {
+    pub(crate) fn see(&mut self, what: &'static str) {
         *self.seen.entry(what).or_default() += 1;
     }
-}
-
-fn text<'a>(row: &'a Value, name: &str) -> &'a str {
-    row[name].as_str().unwrap_or_default()
 }
 
 /// Money at the gateway = COMPLETED + REFUNDED − REFUNDED, in sum and record by record.
@@ -194,7 +179,7 @@ fn presentments(
 ) {
     for debit in of_record.values().flatten() {
         let day = &debit.submitted[..10];
-        if CLOSED.contains(&day) || weekday(day) >= 5 {
+        if is_closed(day) {
             found.wrong(format!("debit {} was made on {day}, when banks are closed", debit.key));
         }
     }
@@ -218,7 +203,7 @@ fn presentments(
             found.wrong(format!("record {id} was debited before it fell due"));
         }
         for pair in debits.windows(2) {
-            let ended = pair[0].told.iter().find(|(_, what, _)| *what == "RETURNED");
+            let ended = pair[0].reports.iter().find(|(_, what, _)| *what == "RETURNED");
             match ended {
                 Some((at, _, code)) if *at < pair[1].submitted => {
                     if ["R08", "R11", "R16", "R20"].contains(code) || UNAUTHORISED.contains(code) {
@@ -236,7 +221,7 @@ fn presentments(
 fn bars(debits: &[Debit<'_>], found: &mut Findings) {
     let mut barred: BTreeMap<&str, &str> = BTreeMap::new();
     for debit in debits {
-        for (at, what, code) in &debit.told {
+        for (at, what, code) in &debit.reports {
             if *what == "CHARGED_BACK" || (*what == "RETURNED" && UNAUTHORISED.contains(code)) {
                 let since = barred.entry(debit.user).or_insert(at);
                 *since = (*since).min(at);
@@ -253,7 +238,7 @@ fn bars(debits: &[Debit<'_>], found: &mut Findings) {
 
 /// No debit of a record after its member closed the account, after a cancellation took effect, while it is
 /// paused, or once it is closed.
-fn wishes(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings) {
+fn changes_hold(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings) {
     for (n, row) in rows.iter().enumerate() {
         let (from, until) =
             (text(row, "last_run_date"), rows.get(n + 1).map_or("9999", |next| text(next, "last_run_date")));
@@ -276,10 +261,27 @@ fn wishes(id: &str, rows: &[&Value], debits: &[&Debit<'_>], found: &mut Findings
     }
 }
 
+/// Every record has a history without gaps that ends as the record.
+pub(crate) fn check_history(records: &[Value], history: &[Value], found: &mut Findings) {
+    let records: BTreeMap<&str, &Value> =
+        records.iter().map(|row| (text(row, "subscription_id"), row)).collect();
+    let mut of_record: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for row in history {
+        of_record.entry(text(row, "subscription_id")).or_default().push(row);
+    }
+    for (id, rows) in &mut of_record {
+        rows.sort_by_key(|row| row["version"].as_u64());
+        ends_as_its_record(id, rows, records.get(id).copied(), found);
+    }
+    for id in records.keys().filter(|id| !of_record.contains_key(*id)) {
+        found.wrong(format!("record {id} has no history"));
+    }
+}
+
 /// The last history row equals the record.
 fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: &mut Findings) {
     let Some(record) = record else {
-        return found.wrong(format!("history tells of record {id}, which is not there"));
+        return found.wrong(format!("there is a history of record {id}, and no record"));
     };
     let versions: Vec<u64> = rows.iter().map(|row| row["version"].as_u64().unwrap()).collect();
     if versions != (1..=versions.len() as u64).collect::<Vec<_>>() {
@@ -305,8 +307,8 @@ fn ends_as_its_record(id: &str, rows: &[&Value], record: Option<&Value>, found: 
     }
 }
 
-/// Every period of a membership has one record, due on the calendar's day; only pauses and records that were too old to
-/// collect skip periods.
+/// Every period of a membership has one record, due on the calendar's day; only pauses and records that were
+/// too old to collect skip periods.
 fn periods(records: &[Value], found: &mut Findings) {
     let mut memberships: BTreeMap<(&str, &str, &str), Vec<&Value>> = BTreeMap::new();
     for record in records {
@@ -331,8 +333,8 @@ fn periods(records: &[Value], found: &mut Findings) {
             let Some(next) = of_one.get(n + 1) else { continue };
             let step = month_number(text(next, "billing_date")) - month_number(due);
             let paused = text(record, "billing_status") == "PAUSED_SKIPPED";
-            // A record that was never presented and is too old after 90 days is followed by the first due date
-            // from then on: the months between are not billed.
+            // A record that was never presented and is too old after 90 days is followed by the first due
+            // date from then on: the months between are not billed.
             let stale =
                 text(record, "billing_status") == "STALE" && text(record, "transaction_id").is_empty();
             let expected = if yearly { 12 } else { 1 };
@@ -357,48 +359,6 @@ fn count_history(history: &[Value], found: &mut Findings) {
     }
 }
 
-fn number(text: &str) -> i64 {
-    text.parse().unwrap()
-}
-
-/// Months since the year 0.
-fn month_number(date: &str) -> i64 {
-    number(&date[..4]) * 12 + number(&date[5..7]) - 1
-}
-
-fn days_in(month: i64) -> i64 {
-    let (year, month) = (month / 12, month % 12 + 1);
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1 January 2000.
-fn day_number(date: &str) -> i64 {
-    (2000 * 12..month_number(date)).map(days_in).sum::<i64>() + number(&date[8..10]) - 1
-}
-
-/// Monday is 0. 1 January 2000 was a Saturday.
-fn weekday(date: &str) -> i64 {
-    (day_number(date) + 5).rem_euclid(7)
-}
-
-/// The due day in a month: the anchor's day, or the last of a shorter month; the n-th Friday, or the last.
-fn due_day(anchor: &str, month: i64, week: Option<i64>) -> String {
-    let first = format!("{:04}-{:02}-01", month / 12, month % 12 + 1);
-    let day = match week {
-        None => number(&anchor[8..10]).min(days_in(month)),
-        Some(week) => {
-            let friday = 1 + (4 - weekday(&first)).rem_euclid(7) + (week - 1) * 7;
-            if friday > days_in(month) { friday - 7 } else { friday }
-        }
-    };
-    format!("{}{day:02}", &first[..8])
-}
-
 /// Breaks one rule; `false` when there is nothing to break.
 type Breakage = fn(&mut Books) -> bool;
 
@@ -417,15 +377,12 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
         let Some(mut debit) = books.debits.iter().find(|row| is(row)).cloned() else { return false };
         debit["key"] = json!(format!("{}-again", debit["key"].as_str().unwrap()));
         debit["submitted_at"] = json!(submitted);
-        debit["told"] = json!(0);
+        debit[PUBLISHED] = json!(0);
         books.debits.push(debit);
         true
     }
-    fn told(row: &Value, what: &str) -> bool {
-        let told = usize::try_from(row["told"].as_u64().unwrap()).unwrap();
-        row["steps"]
-            .as_array()
-            .is_some_and(|steps| steps[..told].iter().any(|step| step.as_str().unwrap().contains(what)))
+    fn reported(row: &Value, what: &str) -> bool {
+        published(row).any(|step| step.contains(what))
     }
     vec![
         ("a charge that is not on record", |books| {
@@ -452,14 +409,14 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
                 true
             })
         }),
-        ("somebody else's money", |books| {
+        ("another member's money", |books| {
             completed(books).is_some_and(|row| {
-                row["user_id"] = json!("somebody");
+                row["user_id"] = json!("another-member");
                 true
             })
         }),
         ("a second debit at once", |books| {
-            again(books, |row| !told(row, "RETURNED"), "2026-08-28T08:00:00.000000000Z")
+            again(books, |row| !reported(row, "RETURNED"), "2026-08-28T08:00:00.000000000Z")
         }),
         ("a debit on a holiday", |books| {
             books.debits[0]["submitted_at"] = json!("2026-01-19T08:00:00.000000000Z");
@@ -477,19 +434,19 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
             (0..3).all(|n| {
                 again(
                     books,
-                    |row| told(row, "RETURNED R01"),
+                    |row| reported(row, "RETURNED R01"),
                     &format!("2026-08-{:02}T08:00:00.000000000Z", 25 + n),
                 )
             })
         }),
         ("a debit after R16", |books| {
-            again(books, |row| told(row, "RETURNED R16"), "2026-08-28T08:00:00.000000000Z")
+            again(books, |row| reported(row, "RETURNED R16"), "2026-08-28T08:00:00.000000000Z")
         }),
         ("a debit after a bar", |books| {
             let Some(user) = books
                 .debits
                 .iter()
-                .find(|row| told(row, "CHARGED_BACK") || told(row, "RETURNED R10"))
+                .find(|row| reported(row, "CHARGED_BACK") || reported(row, "RETURNED R10"))
                 .map(|row| row["user_id"].clone())
             else {
                 return false;
@@ -506,7 +463,7 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
             };
             books.debits[0]["subscription_id"] = id;
             books.debits[0]["submitted_at"] = json!("2026-08-28T08:00:00.000000000Z");
-            books.debits[0]["told"] = json!(0);
+            books.debits[0][PUBLISHED] = json!(0);
             true
         }),
         ("a period twice", |books| {
@@ -539,7 +496,7 @@ pub(crate) fn breakages() -> Vec<(&'static str, Breakage)> {
                 .map(|n| books.history.remove(n))
                 .is_some()
         }),
-        ("a history that tells something else", |books| {
+        ("a history of something else", |books| {
             let Some(record) = completed(books).cloned() else { return false };
             for row in
                 books.history.iter_mut().filter(|row| row["subscription_id"] == record["subscription_id"])

@@ -1,12 +1,21 @@
-//! A year of five thousand members, checked by an independent auditor.
+//! Two years, each checked by an independent auditor.
 //!
-//! `books` is the auditor: it takes the gateway's ledger and the rows of the tables as plain JSON, and has
-//! its own calendar, holidays and return codes. It shares no code with the engine, and is itself tested:
-//! every rule is broken once, and it must notice.
+//! The demo's year has five thousand members; `books` audits it from the sandbox's ledger and the rows of
+//! the tables. The hostile year has fewer members and goes wrong in every way there is: `company` runs the
+//! program for its members and operators, `bank` is its payments service, `auditor` checks invariants 1 to
+//! 3.
+//!
+//! Both auditors take plain rows and have a calendar, holidays and return codes of their own (`calendar`).
+//! They share no code with the engine, and are themselves tested: every rule is broken once, and they must
+//! notice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod auditor;
+mod bank;
 mod books;
+mod calendar;
+mod company;
 
 use books::{Books, audit};
 use dues_store::embedded::Embedded;
@@ -16,12 +25,15 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
+/// The program under test.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("DUES_BIN").expect("DUES_BIN names the program: `cargo xtask test` sets it")
+}
+
 /// Runs the demo in a folder and reads everything that it left.
 async fn year(members: &str, months: &str, seed: &str) -> (Books, Value) {
     let folder = tempfile::TempDir::new().unwrap();
-    let program =
-        std::env::var_os("DUES_BIN").expect("DUES_BIN names the program: `cargo xtask test` sets it");
-    let ran = Command::new(program)
+    let ran = Command::new(program())
         .args([
             "--data",
             folder.path().to_str().unwrap(),
@@ -88,5 +100,75 @@ async fn the_auditor_notices_every_broken_rule() {
         let mut broken = books.clone();
         assert!(breakage(&mut broken), "{name}: nothing to break in this year");
         assert!(!audit(&broken).problems.is_empty(), "{name} went unnoticed");
+    }
+}
+
+/// The hostile year; another one with `DUES_YEAR_SEED=N`.
+fn hostile(members: usize, months: i64, seed: u64) -> company::Year {
+    let seed = std::env::var("DUES_YEAR_SEED").map_or(seed, |seed| seed.parse().unwrap());
+    println!("the hostile year with DUES_YEAR_SEED={seed}");
+    company::Company::run(members, months, seed)
+}
+
+#[test]
+fn the_hostile_year_adds_up() {
+    let year = hostile(300, 12, 2028);
+    let found = auditor::audit(&year);
+    println!("{:#?}\ncollected {}", found.seen, found.collected);
+    assert!(
+        found.problems.is_empty(),
+        "{} problems, the first: {:#?}",
+        found.problems.len(),
+        &found.problems[..found.problems.len().min(20)]
+    );
+    // A year in which something never happened proves nothing about it.
+    for (what, least) in [
+        ("debits", 1500),
+        ("settled", 1000),
+        ("returned", 200),
+        ("presented again", 80),
+        ("charged back", 5),
+        ("refunds", 100),
+        ("notifications of change", 5),
+        ("settled in another currency", 5),
+        ("reported weeks late", 150),
+        ("requests repeated after a failure", 20),
+        ("requests failed while the service was down", 100),
+        ("Friday records", 200),
+        ("yearly records", 50),
+        ("yearly records after a leap day", 1),
+        ("upgraded", 50),
+        ("downgraded", 30),
+        ("paused", 80),
+        ("resumed", 50),
+        ("cancelled", 80),
+        ("retracted", 50),
+        ("accounts closed", 30),
+        ("reactivated", 80),
+        ("changes delivered twice", 50),
+        ("too old", 10),
+        ("waive", 20),
+        ("pause", 10),
+        ("resume", 3),
+        ("cancel", 8),
+        ("cancel now", 8),
+        ("move", 15),
+        ("pay", 15),
+        ("pay new account", 15),
+        ("refund", 30),
+        ("apply", 8),
+        ("dismiss", 20),
+        ("money refund", 15),
+        ("active memberships checked", 1500),
+        ("due dates checked", 1500),
+    ] {
+        let seen = found.seen.get(what).copied().unwrap_or(0);
+        assert!(seen >= least, "{what}: {seen}, expected {least} or more: {:?}", found.seen);
+    }
+    for (name, problem, breakage) in auditor::breakages() {
+        let mut broken = year.clone();
+        assert!(breakage(&mut broken), "{name}: nothing to break in this year");
+        let problems = auditor::audit(&broken).problems;
+        assert!(problems.iter().any(|found| found.contains(problem)), "{name} went unnoticed: {problems:?}");
     }
 }

@@ -43,8 +43,24 @@ fn export(dues: &Dues) -> Result<String, String> {
     Ok(String::from_utf8(run(dues, &["export", "-"])?.stdout).unwrap())
 }
 
-/// An import of the export is the same store: the rows that are exported, and the records derived from them.
-pub(super) fn restore(books: &Books) -> Result<(), String> {
+/// The rows of billing as they are stored: primary rows, history, unapplied money.
+fn stored(dues: &Dues) -> Vec<(String, String, String, Vec<u8>)> {
+    let file = rusqlite::Connection::open(dues.data().join("dues.db")).unwrap();
+    let mut rows = Vec::new();
+    for table in ["billing-activity", "billing-activity-history", "dues-unapplied-money"] {
+        let query = format!("SELECT pk, sk, item FROM \"{table}\" ORDER BY pk, sk");
+        let mut query = file.prepare(&query).unwrap();
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok((table.to_owned(), row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?))
+        };
+        rows.extend(query.query_map([], row).unwrap().map(Result::unwrap));
+    }
+    rows
+}
+
+/// An import of the export is the same store: the rows that are exported, the records derived from them, and
+/// the bytes of both in the file.
+pub(super) fn restore(dues: &Dues, books: &Books) -> Result<(), String> {
     let copy = Dues::new();
     let file = copy.file("export.ndjson", books.export.as_bytes());
     run(&copy, &["import", &file])?;
@@ -63,7 +79,15 @@ pub(super) fn restore(books: &Books) -> Result<(), String> {
             return Err(format!("imported, {member} has {restored:?} instead of {records:?}"));
         }
     }
-    Ok(())
+    let (live, restored) = (stored(dues), stored(&copy));
+    let differs = live.iter().zip(&restored).find(|(one, other)| one != other);
+    match differs {
+        Some(((table, pk, sk, _), _)) => Err(format!("imported, {table} {pk} {sk} is another row")),
+        None if live.len() != restored.len() => {
+            Err(format!("imported, billing has {} rows instead of {}", restored.len(), live.len()))
+        }
+        None => Ok(()),
+    }
 }
 
 pub(super) fn shown(dues: &Dues, member: &str) -> Result<Vec<Value>, String> {
@@ -83,6 +107,15 @@ pub(super) struct Books {
     debited: BTreeSet<String>,
     /// Members with a returned payment.
     charged_back: BTreeSet<String>,
+    /// Transactions with money that awaits a decision.
+    undecided: BTreeSet<String>,
+    /// By transaction at the bank: cents collected, and cents that were refunded.
+    refunds: BTreeMap<String, (i64, i64)>,
+}
+
+/// `14.99` as 1499.
+fn cents(amount: &str) -> i64 {
+    amount.replace('.', "").parse().unwrap()
 }
 
 fn text<'a>(row: &'a Value, name: &str) -> &'a str {
@@ -97,6 +130,8 @@ impl Books {
             debits: Vec::new(),
             debited: BTreeSet::new(),
             charged_back: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            refunds: BTreeMap::new(),
         };
         for member in members.staying.iter().chain(members.leaving) {
             books.records.insert((*member).to_owned(), shown(dues, member)?);
@@ -123,6 +158,17 @@ impl Books {
                 books.debits.push((field("user_id"), period, field("key")));
             }
             books.debited.insert(id);
+            books.refunds.entry(field("transaction_id")).or_default().0 += cents(&field("amount"));
+        }
+        for row in of("dues-sandbox").into_iter().filter(|row| row["refund_id"].is_object()) {
+            let field = |name: &str| text(&row[name], "S");
+            let transaction = books.refunds.entry(field("transaction_id").to_owned()).or_default();
+            transaction.1 += cents(field("amount"));
+        }
+        for row in of("dues-unapplied-money") {
+            if text(&row["money_status"], "S") == "OPEN" {
+                books.undecided.insert(text(&row["transaction_id"], "S").to_owned());
+            }
         }
         Ok(books)
     }
@@ -144,6 +190,28 @@ impl Books {
         for (member, period, key) in &self.debits {
             if let Some(first) = seen.insert((member, period), key) {
                 return Err(format!("{member} was debited twice for {period}: {first} and {key}"));
+            }
+        }
+        self.judge_money()
+    }
+
+    /// A transaction pays one record, and is not refunded beyond what it brought. Money that pays a record
+    /// does not await a decision.
+    fn judge_money(&self) -> Result<(), String> {
+        let mut paid = BTreeSet::new();
+        let records = self.records.values().flatten();
+        for record in records.filter(|record| text(record, "billing_status") == "COMPLETED") {
+            let transaction = text(record, "transaction_id");
+            if !paid.insert(transaction) {
+                return Err(format!("{transaction} pays two records"));
+            }
+            if self.undecided.contains(transaction) {
+                return Err(format!("{transaction} pays a record, and awaits a decision"));
+            }
+        }
+        for (transaction, (collected, refunded)) in &self.refunds {
+            if refunded > collected {
+                return Err(format!("{transaction} brought {collected} cents, and {refunded} went back"));
             }
         }
         Ok(())
@@ -209,6 +277,8 @@ mod tests {
             debits: Vec::new(),
             debited: BTreeSet::new(),
             charged_back: BTreeSet::new(),
+            undecided: BTreeSet::new(),
+            refunds: BTreeMap::new(),
         }
     }
 
@@ -250,5 +320,22 @@ mod tests {
         assert_eq!(books.missed(&due), Some("b".to_owned()));
         books.debited.insert("b".to_owned());
         assert_eq!(books.missed(&due), None);
+    }
+
+    #[test]
+    fn the_judge_notices_money_that_is_used_twice() {
+        let paid =
+            |id: &str| json!({"subscription_id": id, "billing_status": "COMPLETED", "transaction_id": "t"});
+        let mut books = books("u-1", &[("b", "SCHEDULED", "")]);
+        books.records.get_mut("u-1").unwrap().push(paid("a"));
+        books.refunds.insert("t".to_owned(), (1499, 1499));
+        assert_eq!(books.judge(MEMBERS), Ok(()));
+        books.refunds.insert("t".to_owned(), (1499, 1500));
+        assert_eq!(books.judge(MEMBERS), Err("t brought 1499 cents, and 1500 went back".to_owned()));
+        books.undecided.insert("t".to_owned());
+        assert_eq!(books.judge(MEMBERS), Err("t pays a record, and awaits a decision".to_owned()));
+        books.undecided.clear();
+        books.records.get_mut("u-1").unwrap().push(paid("c"));
+        assert_eq!(books.judge(MEMBERS), Err("t pays two records".to_owned()));
     }
 }
