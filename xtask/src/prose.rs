@@ -57,6 +57,10 @@ const KEPT: &[(&str, &str)] = &[
     ("events/src/billing/event_codec.rs", "\"stamp\""),
     ("projections/src/serenya/subscription.rs", "rename = \"told\""),
     ("processors/src/aws/triggers/eventbridge.rs", "published: told"),
+    ("processors/src/collections/gateway/sandbox.rs", "\"told\""),
+    ("processors/src/collections/gateway/sandbox/refunds.rs", "\"told\""),
+    ("processors/src/collections/gateway/sandbox/rows.rs", "\"told\""),
+    ("processors/src/collections/notifier.rs", "\"told\""),
     ("processors/src/aws/triggers/eventbridge.rs", "due_soon, told"),
     ("store/src/embedded/codec.rs", "\"stamp\""),
     ("tests/src/judge.rs", "\"stamp\""),
@@ -74,7 +78,7 @@ const KEPT: &[(&str, &str)] = &[
 const EXEMPT: &[&str] = &["xtask/src/prose.rs", "events/tests/state_table.rs"];
 
 /// Folders and files that are still to be reworded. Temporary: it only ever gets shorter.
-const PENDING: &[&str] = &["tests/tests/collections"];
+const PENDING: &[&str] = &[];
 
 /// Everything wrong with a file's wording and width, as `path:line: what`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {

@@ -560,7 +560,18 @@ const CORRECTION_DAYS: u32 = 60;
 
 fn paid_since(of_user: &[Record], at: Time) -> bool {
     let is_later = |paid: &GoTime| paid.at() > at;
-    let paid = |r: &Record| matches!(&r.state, State::Completed(payment) if payment.at.as_ref().is_some_and(is_later));
+    let paid = |r: &Record| match &r.state {
+        State::Completed(payment) => payment.at.as_ref().is_some_and(is_later),
+        State::Scheduled
+        | State::AchSent(_)
+        | State::Error(_)
+        | State::Paused(_)
+        | State::Waived(_)
+        | State::Cancelled(_)
+        | State::PausedSkipped(..)
+        | State::Refunded(_)
+        | State::Stale(_) => false,
+    };
     of_user.iter().any(paid)
 }
 

@@ -59,11 +59,13 @@ async fn fire<E: Engine, G: Gateway>(
         }
         Trigger::Retry => collections_worker(collector, &task(JobRun::Retry)).await.map(drop).map_err(said),
         Trigger::Income => {
-            let signal = json!({"event_id": format!("inc-{user}"), "user_id": user, "amount": "900.00", "detected_at": NOW});
+            let signal = json!({"event_id": format!("inc-{user}"), "user_id": user, "amount": "900.00",
+                "detected_at": NOW});
             webhook_worker(collector, &message(signal)).await.map(drop)
         }
         Trigger::Balance => {
-            let signal = json!({"event_id": format!("bal-{user}"), "user_id": user, "available": "900.00", "observed_at": NOW});
+            let signal = json!({"event_id": format!("bal-{user}"), "user_id": user, "available": "900.00",
+                "observed_at": NOW});
             webhook_balance_worker(collector, &message(signal)).await.map(drop)
         }
         Trigger::Manual => {

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Long enough for a busy machine to answer, short enough to wait for.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
-fn patience(timeout: Duration) -> RetryPolicy {
+fn retry_policy(timeout: Duration) -> RetryPolicy {
     RetryPolicy {
         timeout,
         connect_timeout: timeout,
@@ -31,7 +31,7 @@ fn patience(timeout: Duration) -> RetryPolicy {
 }
 
 fn gateway(service: &Payments) -> HttpGateway {
-    HttpGateway::new(&service.base(), Some("t0ken"), patience(TIMEOUT), SystemClock::shared()).unwrap()
+    HttpGateway::new(&service.base(), Some("t0ken"), retry_policy(TIMEOUT), SystemClock::shared()).unwrap()
 }
 
 fn debit() -> Debit {
@@ -94,7 +94,9 @@ async fn a_debit_is_sent_as_agreed_and_every_answer_is_understood() {
         );
         assert_eq!(
             service.ledger()["s-1-1"].request,
-            serde_json::json!({"payment_id": "s-1-1", "subscription_id": "s-1", "user_id": "u-1", "amount": "14.99", "currency": "USD",
+            serde_json::json!({"payment_id": "s-1-1", "subscription_id": "s-1", "user_id": "u-1",
+                "amount": "14.99",
+                "currency": "USD",
                 "payment_type": "ACH", "period": "02/2026"})
         );
     }
@@ -160,7 +162,9 @@ async fn what_stays_unknown_is_named_and_nothing_else_is() {
         (
             vec![Fault::NoConfirmation],
             vec![Fault::NoConfirmation; 9],
-            "HTTP 201 with an acceptance without a confirmation; lookup: HTTP 200 with an acceptance without a confirmation".into(),
+            "HTTP 201 with an acceptance without a confirmation; lookup: HTTP 200 with an acceptance without \
+             a confirmation"
+                .into(),
         ),
         (
             vec![Fault::Endless],
@@ -172,10 +176,10 @@ async fn what_stays_unknown_is_named_and_nothing_else_is() {
         .for_each_concurrent(4, |(posts, lookups, reason)| async move {
             let service = Payments::start().await;
             service.script(&posts, &lookups);
-            let Err(OutcomeUnknown(told)) = gateway(&service).submit(&debit(), &key()).await else {
+            let Err(OutcomeUnknown(given)) = gateway(&service).submit(&debit(), &key()).await else {
                 panic!("{posts:?} has an answer")
             };
-            assert_eq!(told, format!("payments service: {reason}"));
+            assert_eq!(given, format!("payments service: {reason}"));
             assert!(service.debits().len() <= 1);
         })
         .await;
@@ -208,16 +212,16 @@ async fn a_connection_that_was_refused_is_tried_again_without_a_lookup() {
     let base = service.base();
     drop(service);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let gateway = HttpGateway::new(&base, None, patience(TIMEOUT), SystemClock::shared()).unwrap();
+    let gateway = HttpGateway::new(&base, None, retry_policy(TIMEOUT), SystemClock::shared()).unwrap();
     let Err(OutcomeUnknown(reason)) = gateway.submit(&debit(), &key()).await else {
-        panic!("somebody is there")
+        panic!("nothing listens there")
     };
     assert!(
         reason.starts_with("payments service: not connected: Connection refused")
             && !reason.contains("lookup"),
         "{reason}"
     );
-    let Err(OutcomeUnknown(reason)) = gateway.lookup(&key()).await else { panic!("somebody is there") };
+    let Err(OutcomeUnknown(reason)) = gateway.lookup(&key()).await else { panic!("nothing listens there") };
     assert!(reason.starts_with("payments service: lookup: not connected: "), "{reason}");
 }
 
@@ -225,7 +229,7 @@ async fn a_connection_that_was_refused_is_tried_again_without_a_lookup() {
 async fn https_is_spoken_and_a_service_that_does_not_is_never_sent_a_debit() {
     let service = Payments::start().await;
     let base = service.base().replace("http:", "https:");
-    let gateway = match HttpGateway::new(&base, None, patience(TIMEOUT), SystemClock::shared()) {
+    let gateway = match HttpGateway::new(&base, None, retry_policy(TIMEOUT), SystemClock::shared()) {
         Ok(gateway) => gateway,
         Err(unusable) => {
             // Without root certificates the request cannot get further than this.
@@ -273,7 +277,7 @@ impl Member {
         let service = Payments::start().await;
         // A Monday.
         let clock = TestClock::real_time(t("2026-03-02T15:00:00Z")).shared();
-        let gateway = HttpGateway::new(&service.base(), None, patience(timeout), clock.clone()).unwrap();
+        let gateway = HttpGateway::new(&service.base(), None, retry_policy(timeout), clock.clone()).unwrap();
         Self { user: user.into(), engine: engine.clone(), clock, service, gateway }
     }
 
@@ -286,7 +290,7 @@ impl Member {
             .unwrap()
         {
             UserCollection::Done(looked) => looked,
-            UserCollection::Locked => panic!("nobody else is here"),
+            UserCollection::Locked => panic!("no other worker runs"),
         }
     }
 
@@ -307,14 +311,14 @@ impl Member {
     /// Collects from a healthy service until nothing is in doubt. Returns the reasons for doubt on the way.
     async fn settle(&self) -> Vec<String> {
         self.service.script(&[], &[]);
-        let mut told = Vec::new();
+        let mut reasons = Vec::new();
         for _ in 0..20 {
             if self.record().await.in_doubt().is_none() {
-                return told;
+                return reasons;
             }
-            told.extend(doubted(&self.collect().await));
+            reasons.extend(doubted(&self.collect().await));
         }
-        panic!("{}: still in doubt: {told:?}", self.user);
+        panic!("{}: still in doubt: {reasons:?}", self.user);
     }
 
     /// One debit at most, recorded as the service's ledger has it.
@@ -381,7 +385,7 @@ async fn every_fault_on_the_first_post_ends_in_one_debit() {
             // With failing lookups the doubt reaches the collector.
             member.service.script(&[fault], &[Fault::Status(500); 2]);
             let doubts = doubted(&member.collect().await);
-            assert_eq!(member.doubts().await, doubts, "{about}: history tells of each doubt");
+            assert_eq!(member.doubts().await, doubts, "{about}: history has each doubt");
             assert_eq!(member.record().await.in_doubt().is_some(), !doubts.is_empty(), "{about}");
             member.settle().await;
             // A late arrival has no effect.
@@ -416,18 +420,21 @@ async fn any_mix_of_faults_ends_in_one_debit() {
             let member = Member::new(engine, &format!("u-{round}"), timeout).await;
             member.service.set_policy(policy);
             member.service.script(&posts, &lookups);
-            let mut told = Vec::new();
+            let mut reasons = Vec::new();
             for _ in 0..random.usize(1..=3) {
-                told.extend(doubted(&member.collect().await));
+                reasons.extend(doubted(&member.collect().await));
             }
             let doubts = member.doubts().await;
-            told.extend(member.settle().await);
-            assert!(told.iter().all(|reason| reason.starts_with("payments service: ")), "{about}: {told:?}");
+            reasons.extend(member.settle().await);
             assert!(
-                doubts.len() <= 1 && doubts.iter().all(|doubt| told.contains(doubt)),
-                "{about}: {doubts:?} of {told:?}"
+                reasons.iter().all(|reason| reason.starts_with("payments service: ")),
+                "{about}: {reasons:?}"
             );
-            assert_eq!(doubts.is_empty() && told.is_empty(), member.doubts().await.is_empty(), "{about}");
+            assert!(
+                doubts.len() <= 1 && doubts.iter().all(|doubt| reasons.contains(doubt)),
+                "{about}: {doubts:?} of {reasons:?}"
+            );
+            assert_eq!(doubts.is_empty() && reasons.is_empty(), member.doubts().await.is_empty(), "{about}");
             if posts.iter().any(|fault| matches!(fault, Fault::Late(_))) {
                 tokio::time::sleep(timeout * 2).await;
             }

@@ -69,7 +69,8 @@ async fn a_refund_is_sent_as_agreed_and_every_answer_is_understood() {
         assert!(seen.iter().all(|request| request.headers["authorization"] == "Bearer t0ken"));
         assert_eq!(
             service.ledger()[key().as_str()].request,
-            serde_json::json!({"refund_key": key().as_str(), "confirmation_id": "c-991", "user_id": "u-1", "amount": "5.00", "currency": "USD"})
+            serde_json::json!({"refund_key": key().as_str(), "confirmation_id": "c-991", "user_id": "u-1",
+                "amount": "5.00", "currency": "USD"})
         );
     }
 }

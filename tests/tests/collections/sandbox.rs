@@ -142,13 +142,13 @@ async fn refunds_contract<E: Engine>(engine: E) {
     assert_eq!(network.sums("u-1", BACK).await, ["14.99", "14.99", "0.00", "0.00"]);
 
     let published = network.publish(t(LATER)).await;
-    let told: Vec<_> = published
+    let reports: Vec<_> = published
         .iter()
         .map(|record| (&record["type"], &record["occurred_at"], &record["payment"]["amount"]))
         .map(|(kind, at, amount)| json!([kind, at, amount]))
         .collect();
-    assert_eq!(told[0], json!(["SUBSCRIPTION_COMPLETED", SETTLED, "14.99"]));
-    let mut refunds = told[1..].to_vec();
+    assert_eq!(reports[0], json!(["SUBSCRIPTION_COMPLETED", SETTLED, "14.99"]));
+    let mut refunds = reports[1..].to_vec();
     refunds.sort_by_key(Value::to_string);
     assert_eq!(
         refunds,
@@ -218,8 +218,8 @@ async fn every_event_carries_its_money_and_the_attempt_that_it_is_about() {
         let balance = network.balance(&user, LATER).await.unwrap();
         assert_eq!(network.sums(&user, LATER).await, sums, "{mask}");
         let mine: Vec<_> = published.iter().filter(|it| it["payment"]["user_id"] == user.as_str()).collect();
-        let told: Vec<_> = mine.iter().map(|record| record["type"].as_str().unwrap()).collect();
-        assert_eq!(told, kinds.iter().map(|kind| format!("SUBSCRIPTION_{kind}")).collect::<Vec<_>>());
+        let reports: Vec<_> = mine.iter().map(|record| record["type"].as_str().unwrap()).collect();
+        assert_eq!(reports, kinds.iter().map(|kind| format!("SUBSCRIPTION_{kind}")).collect::<Vec<_>>());
         for record in mine {
             let payment = &record["payment"];
             assert_eq!(payment["amount"], "14.99", "{record}");
@@ -243,12 +243,12 @@ async fn a_return_or_chargeback_takes_what_the_refunds_have_left() {
         network.clock.set_now(t(ASKED));
         assert!(is_refunded(&network.refund(&transaction, 1, "5.00").await));
         let published = network.publish(t(LATER)).await;
-        let told: Vec<_> = published
+        let reports: Vec<_> = published
             .iter()
             .map(|record| format!("{} {}", record["type"], record["payment"]["amount"]).replace('"', ""))
             .collect();
         assert_eq!(
-            told,
+            reports,
             [
                 "SUBSCRIPTION_COMPLETED 14.99",
                 "SUBSCRIPTION_REFUNDED 5.00",
@@ -273,8 +273,8 @@ async fn what_was_refunded_in_full_is_not_returned_as_well() {
         let mut published = if before { network.publish(t(ASKED)).await } else { Vec::new() };
         assert!(is_refunded(&network.refund(&transaction, 1, "14.99").await));
         published.extend(network.publish(t(LATER)).await);
-        let told: Vec<_> = published.iter().map(|record| record["type"].as_str().unwrap()).collect();
-        assert_eq!(told, ["SUBSCRIPTION_COMPLETED", "SUBSCRIPTION_REFUNDED"], "{mask}");
+        let reports: Vec<_> = published.iter().map(|record| record["type"].as_str().unwrap()).collect();
+        assert_eq!(reports, ["SUBSCRIPTION_COMPLETED", "SUBSCRIPTION_REFUNDED"], "{mask}");
         assert_eq!(network.sums("u-1", LATER).await, ["14.99", "14.99", "0.00", "0.00"]);
     }
 }

@@ -65,9 +65,8 @@ fn income(id: &str, amount: &str) -> Delivery {
 }
 
 fn balance(id: &str, available: &str) -> Delivery {
-    signal(
-        json!({"event_id": id, "user_id": "u-1", "available": available, "observed_at": "2026-02-03T08:00:00Z"}),
-    )
+    signal(json!({"event_id": id, "user_id": "u-1", "available": available,
+            "observed_at": "2026-02-03T08:00:00Z"}))
 }
 
 /// A member with this many records that have failed once, one a month from January on.
@@ -188,15 +187,18 @@ async fn what_cannot_be_understood_is_parked_and_can_be_driven_through_again() {
         json!({"event_id": "i-1", "user_id": "u-1", "amount": "much", "detected_at": "2026-02-03T08:00:00Z"}),
     );
     assert_eq!(webhook_worker(&collector, &broken).await, Ok(SignalOutcome::Parked));
-    let unknown = signal(json!({"subscription_ids": ["nobody"]}));
-    assert_eq!(batch_worker(&collector, &unknown).await.unwrap(), [("nobody".into(), None)]);
+    let unknown = signal(json!({"subscription_ids": ["no-such-record"]}));
+    assert_eq!(batch_worker(&collector, &unknown).await.unwrap(), [("no-such-record".into(), None)]);
     let wrong = signal(json!({"subscription_ids": ["a", 7]}));
     assert_eq!(batch_worker(&collector, &wrong).await.unwrap(), []);
 
     let parked = store.parked().await.unwrap();
     let reasons: Vec<(&str, &str)> = parked.iter().map(|p| (p.stream.as_str(), p.reason.as_str())).collect();
     assert_eq!(reasons.len(), 3);
-    assert!(reasons.contains(&("batch", "payment.subscription_id: no billing record nobody")), "{reasons:?}");
+    assert!(
+        reasons.contains(&("batch", "payment.subscription_id: no billing record no-such-record")),
+        "{reasons:?}"
+    );
     assert!(reasons.contains(&("batch", "subscription_ids[1]: 7 is not an id")), "{reasons:?}");
     assert!(
         reasons.iter().any(|(stream, reason)| *stream == "income-detected" && reason.starts_with("amount: ")),
@@ -221,7 +223,7 @@ async fn what_cannot_be_understood_is_parked_and_can_be_driven_through_again() {
 /// A bus that records its messages and refuses every n-th.
 #[derive(Clone, Default)]
 struct Remembers {
-    told: Arc<Mutex<Vec<Message>>>,
+    published: Arc<Mutex<Vec<Message>>>,
     refuse_every: Option<usize>,
 }
 
@@ -231,7 +233,7 @@ impl Bus for Remembers {
             if self.refuse_every.is_some_and(|every| n % every == 0) {
                 return Err(PublishError::Transient("throttled".to_owned()));
             }
-            self.told.lock().unwrap().push(message.clone());
+            self.published.lock().unwrap().push(message.clone());
             Ok(())
         };
         messages.iter().enumerate().map(take).collect()
@@ -275,28 +277,28 @@ async fn reminds_once<E: Engine>(engine: E) {
     let first = run(&picky).await;
     assert_eq!((first.due_soon, first.published + first.failed, first.known), (5, 5, 0));
     assert!(first.failed > 0 && first.published > 0);
-    let bus = Remembers { told: picky.told.clone(), refuse_every: None };
+    let bus = Remembers { published: picky.published.clone(), refuse_every: None };
     let second = run(&bus).await;
     assert_eq!(
         (second.published, second.known),
         (first.failed, first.published),
-        "what the bus did not take is told by the next run"
+        "the next run publishes what the bus did not take"
     );
     assert_eq!(run(&bus).await.published, 0);
     clock.advance(DAY);
     assert_eq!(run(&bus).await.published, 2, "the 7th has come near");
 
-    let told = bus.told.lock().unwrap().clone();
-    let mut ids: Vec<&str> = told.iter().map(|message| message.id.as_str()).collect();
+    let published = bus.published.lock().unwrap().clone();
+    let mut ids: Vec<&str> = published.iter().map(|message| message.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), told.len(), "once for each record");
-    let one = &told[0];
+    assert_eq!(ids.len(), published.len(), "once for each record");
+    let one = &published[0];
     assert_eq!(
         (one.detail_type, &one.detail["billing_amount"], &one.detail["id"]),
         ("SubscriptionDueSoon", &json!("14.99"), &json!(one.id))
     );
-    assert!(told.iter().all(|message| message.detail["user_id"] != "u-4"));
+    assert!(published.iter().all(|message| message.detail["user_id"] != "u-4"));
 }
 
 #[tokio::test]
@@ -313,7 +315,7 @@ async fn members_are_reminded_once_on_dynamodb() {
 
 /// Published, then a crash at every write: published again under the same id, never lost.
 #[tokio::test]
-async fn a_reminder_whose_note_was_lost_is_told_again_under_the_same_id() {
+async fn a_reminder_with_a_lost_record_is_published_again_under_the_same_id() {
     for writes in 1..12 {
         let engine = Memory::default();
         let clock = TestClock::manual(t("2026-02-03T09:00:00Z"));
@@ -330,7 +332,7 @@ async fn a_reminder_whose_note_was_lost_is_told_again_under_the_same_id() {
             clock.advance(Duration::from_secs(61));
         }
         let mut ids: Vec<String> =
-            bus.told.lock().unwrap().iter().map(|message| message.id.to_string()).collect();
+            bus.published.lock().unwrap().iter().map(|message| message.id.to_string()).collect();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), 3, "dying at write {writes}");

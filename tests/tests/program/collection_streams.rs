@@ -48,7 +48,10 @@ fn is(status: &str, process: &str, debits: usize) -> (String, String, usize) {
 #[test]
 fn an_income_from_the_threshold_on_collects_what_has_failed_once() {
     let dues = returned();
-    let income = |id: &str, amount: &str| json!({"event_id": id, "user_id": "u-1", "amount": amount, "detected_at": "2026-02-06T07:00:00Z"});
+    let income = |id: &str, amount: &str| {
+        json!({"event_id": id, "user_id": "u-1", "amount": amount,
+            "detected_at": "2026-02-06T07:00:00Z"})
+    };
     assert_eq!(ingest(&dues, "income-detected", &income("i-1", "74.99"), FRIDAY), all("ignored"));
     assert_eq!(state(&dues), is("ERROR", "INITIAL", 1));
     assert_eq!(ingest(&dues, "income-detected", &income("i-2", "75.00"), FRIDAY), all("applied"));
@@ -64,7 +67,10 @@ fn an_income_from_the_threshold_on_collects_what_has_failed_once() {
 #[test]
 fn a_balance_collects_what_it_covers() {
     let dues = returned();
-    let balance = |id: &str, available: &str| json!({"event_id": id, "user_id": "u-1", "available": available, "observed_at": "2026-02-06T07:00:00Z"});
+    let balance = |id: &str, available: &str| {
+        json!({"event_id": id, "user_id": "u-1", "available": available,
+            "observed_at": "2026-02-06T07:00:00Z"})
+    };
     for (id, available) in [("b-1", "14.98"), ("b-2", "-3.00")] {
         assert_eq!(ingest(&dues, "account-balance", &balance(id, available), FRIDAY), all("applied"));
         assert_eq!(state(&dues), is("ERROR", "INITIAL", 1), "{available}");
