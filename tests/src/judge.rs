@@ -47,13 +47,29 @@ impl Books {
     pub fn without_abandoned_records(&self) -> Self {
         let never_presented =
             |row: &Item| status(row) == "CANCELLED" && text(row, "transaction_id").is_empty();
+        // A barred member's record waits again, and so does the one that it had promised.
+        let is_barred = self.billing.iter().any(is_barred);
+        let waits_barred = |row: &Item| is_barred && waits(row);
         let promised_in_vain = |row: &Item| {
             let promises =
                 |other: &&Item| text(other, "next_subscription_id") == text(row, "subscription_id");
-            never_presented(row) && self.billing.iter().find(promises).is_some_and(never_presented)
+            let promiser = self.billing.iter().find(promises);
+            (never_presented(row) && promiser.is_some_and(never_presented))
+                || (waits_barred(row) && promiser.is_some_and(waits_barred))
         };
         let billing = self.billing.iter().filter(|row| !promised_in_vain(row)).cloned().collect();
         Self { billing, ..self.clone() }
+    }
+
+    /// The view without the hours by which one of two records with the same due date made room.
+    pub fn view_by_day(&self) -> Vec<String> {
+        let by_day = |line: &str| match line.split_once('T') {
+            Some((day, rest)) if day.len() == 10 => format!("{day} {}", rest.get(9..).unwrap_or_default()),
+            Some(_) | None => line.to_owned(),
+        };
+        let mut lines: Vec<String> = self.view().lines().map(by_day).collect();
+        lines.sort();
+        lines
     }
 
     /// What the member and the operators see: no versions, no times of processing, no history keys.
@@ -221,7 +237,9 @@ fn debits(books: &Books, now: &str, wrong: &mut Vec<String>) {
 fn chains(books: &Books, wrong: &mut Vec<String>) {
     let live: Vec<&Item> = books.billing.iter().filter(|row| !is_superseded(row)).collect();
     let waiting: Vec<String> = live.iter().filter(|row| waits(row)).map(|row| id(row)).collect();
-    if waiting.len() > 1 {
+    let barred = books.billing.iter().any(is_barred);
+    // A barred member is not active.
+    if waiting.len() > 1 && !barred {
         wrong.push(format!("chains: {} records wait: {}", waiting.len(), waiting.join(", ")));
     }
     let billed = live.iter().filter(|row| is_open(row) || status(row) == "ACHSENT");
@@ -234,7 +252,6 @@ fn chains(books: &Books, wrong: &mut Vec<String>) {
         .iter()
         .filter(|row| text(row, "member_since") == newest)
         .any(|row| is_marked(row) || status(row) == "CANCELLED");
-    let barred = books.billing.iter().any(is_barred);
     if !ended && !barred && waiting.is_empty() {
         wrong.push("silence: the membership is active and no record waits".to_owned());
     }
