@@ -6,10 +6,9 @@ mod tier_changes;
 use dues_events::billing::record::membership_status;
 use dues_events::collections::eligibility::Rules;
 use dues_events::entitlements::credits::Movement;
-use dues_events::entitlements::profile::Profile;
 use dues_events::entitlements::rows::{PassRow, SubscriptionRow};
 use dues_events::{GoTime, Record, Time, UserId};
-use dues_projections::entitlements::access::{Access, access};
+use dues_projections::entitlements::access::{Access, access_or_profile};
 use dues_projections::entitlements::dues::TierMap;
 use dues_projections::entitlements::stripe::{fold, rows};
 use dues_projections::timeline::{Timeline, TimelineEntry, Upcoming, timeline};
@@ -57,7 +56,7 @@ pub async fn explain<E: Engine>(
     // Without a balance row there are no credits; a query must not create the row.
     let mut ledger =
         if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
-    let story = timeline(&history, &book.facts, &ledger, rules, at);
+    let mut story = timeline(&history, &book.facts, &ledger, rules, at);
     let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
     let standing = tier_changes::standing(&history, &facts, tiers, at);
@@ -66,14 +65,9 @@ pub async fn explain<E: Engine>(
         entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
     let passes: Vec<PassRow> =
         entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
-    let shown = standing.view();
-    let profile = Profile {
-        user: user.clone(),
-        tier: shown.tier,
-        provider: shown.provider,
-        dues: shown.dues,
-        updated_at: None,
-    };
+    let profile = if standing.has_facts() { None } else { store.profile(user).await? };
+    let access = access_or_profile(&standing, profile.map(|profile| profile.tier), at);
+    let turns = tier_changes::turns(&mut story, &history, &facts, tiers, at);
     ledger.retain(|movement| movement.at <= at);
     let parked = store
         .parked()
@@ -84,9 +78,9 @@ pub async fn explain<E: Engine>(
     Ok(Explanation {
         user: user.clone(),
         at,
-        turns: tier_changes::turns(&story, &history, &facts, tiers),
+        turns,
         story,
-        access: access(at, &passes, &subscriptions, Some(&profile)),
+        access,
         credits: ledger.iter().map(|movement| movement.amount).sum(),
         ledger,
         subscriptions,
@@ -120,7 +114,7 @@ impl Explanation {
             })
         };
         let next = |next: &Upcoming| json!({"at": next.at.map(time), "subscription_id": next.record.as_str(), "sentence": next.sentence});
-        let turn = |turn: &TierChange| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group});
+        let turn = |turn: &TierChange| json!({"at": time(turn.at), "from": turn.from.as_str(), "to": turn.to.as_str(), "group": turn.group, "cause": turn.cause});
         let parked = |parked: &Parked| json!({"parked_id": parked.id, "stream": parked.stream, "code": parked.code, "reason": parked.reason, "event_id": parked.event_id});
         json!({
             "user_id": self.user.as_str(), "at": time(self.at), "status": membership_status(&self.story.records),

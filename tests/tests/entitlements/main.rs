@@ -4,6 +4,7 @@
 
 mod answers;
 mod any_order;
+mod clock;
 mod crash;
 mod credits;
 mod dues;
@@ -14,6 +15,7 @@ mod stripe_cost;
 mod stripe_signatures;
 mod waiting;
 mod webhook;
+mod world;
 
 use dues_events::{PlanTier, Time, UserId};
 use dues_processors::Context;

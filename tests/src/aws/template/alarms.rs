@@ -78,6 +78,7 @@ fn failures_until_alarm(function: Function) -> (u32, u32) {
         | Function::WebhookBalanceWorker
         | Function::BatchWorker
         | Function::NotifierScheduler
+        | Function::EntitlementClock
         | Function::KinesisFeeder
         | Function::AppEvents
         | Function::S3Events
