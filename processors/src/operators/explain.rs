@@ -65,7 +65,9 @@ pub async fn explain<E: Engine>(
         entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
     let passes: Vec<PassRow> =
         entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
-    let profile = if standing.has_facts() { None } else { store.profile(user).await? };
+    // A profile that facts wrote later is no other writer's.
+    let is_ours = tier_changes::standing(&history, &book.facts, tiers, Time::MAX_UTC).has_facts();
+    let profile = if is_ours { None } else { store.profile(user).await? };
     let access = access_or_profile(&standing, profile.map(|profile| profile.tier), at);
     let turns = tier_changes::turns(&mut story, &history, &facts, tiers, at);
     ledger.retain(|movement| movement.at <= at);

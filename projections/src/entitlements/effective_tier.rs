@@ -13,12 +13,10 @@ use crate::entitlements::access::{AccessRules, access};
 use crate::entitlements::dues::{DuesState as Dues, EntitlementChange, PaidPeriod};
 use crate::entitlements::stripe::{Entitlement, tier_of_pass};
 
-/// How many billing records with attempts to keep: the current one, its renewal, and one that the bank may
-/// still return.
-const ATTEMPTED: usize = 3;
-/// How many records that were never attempted to keep. They are counted apart: cancelling and beginning
-/// again many times must not push out what is paid for.
-const UNATTEMPTED: usize = 3;
+/// How many billing records to keep, the newest: the current one, its renewal, some that the bank may still
+/// return, and room for a membership that is cancelled and begun again. By due date alone: the same records
+/// are kept in any order of arrival, and no renewal is forgotten before the period that it renews.
+const REMEMBERED: usize = 6;
 /// How many subscriptions at Stripe to keep, those that last longest.
 const SUBSCRIPTIONS: usize = 4;
 /// The months of a year after the first.
@@ -214,16 +212,8 @@ impl EffectiveTier {
             None => self.paid_periods.push(period),
         }
         self.paid_periods.sort_by_key(|period| (when(&period.due), period.record.clone()));
-        for (attempted, most) in [(true, ATTEMPTED), (false, UNATTEMPTED)] {
-            let of_kind = |period: &PaidPeriod| was_attempted(&period.state) == attempted;
-            let count = self.paid_periods.iter().filter(|period| of_kind(period)).count();
-            let mut many = count.saturating_sub(most);
-            self.paid_periods.retain(|period| {
-                let forgotten = many > 0 && of_kind(period);
-                many -= usize::from(forgotten);
-                !forgotten
-            });
-        }
+        let many = self.paid_periods.len().saturating_sub(REMEMBERED);
+        self.paid_periods.drain(..many);
         true
     }
 
@@ -335,13 +325,6 @@ fn carry_months(known: &PaidPeriod, period: &mut PaidPeriod) {
     {
         settled.clone_from(first);
         period.months = known.months;
-    }
-}
-
-fn was_attempted(state: &Dues) -> bool {
-    match state {
-        Dues::Paid { .. } | Dues::Failed { .. } | Dues::Retried | Dues::TakenBack => true,
-        Dues::Ended | Dues::Open => false,
     }
 }
 

@@ -2,9 +2,11 @@
 //! the member did in between; each moment is booked once.
 
 use chrono::{Days, TimeDelta};
+use dues_events::collections::eligibility::Rules;
 use dues_events::{PlanTier, Time, UserId};
 use dues_processors::entitlements::clock::entitlement_clock;
 use dues_processors::operators::audit::audit;
+use dues_processors::operators::explain::explain;
 use dues_processors::read_models::{ReadModel, ReadModels};
 use dues_processors::usage::{Settings, plan_of};
 use dues_projections::entitlements::dues::TierMap;
@@ -362,6 +364,35 @@ async fn the_usage_plan_follows_the_access() {
     assert_eq!(plan(&world, "u-1", t(NEXT) - TimeDelta::seconds(1)).await, "pro");
     assert_eq!(plan(&world, "u-1", t(NEXT)).await, "free");
     assert_eq!(plan(&world, "u-3", t(NEXT)).await, "free");
+}
+
+/// The story has the change that time alone caused, with its cause, and ends with the access below it.
+#[tokio::test]
+async fn explain_says_when_a_period_ended_and_why() {
+    let mut world = paid_members(&["u-1".to_owned()]).await;
+    let cancel = membership("x", "CANCEL", "u-1", "2026-02-10T00:00:00Z", json!({}));
+    world.send(t("2026-02-10T00:00:00Z"), &[cancel]).await;
+    let ask = async |world: &World, at: Time| {
+        explain(&world.store(), &TierMap::default(), &Rules::default(), &user(), at).await.unwrap()
+    };
+    for (at, tier, changes) in [
+        (t("2026-02-03T07:59:59Z"), PlanTier::Free, 0),
+        (t("2026-02-03T08:00:00Z"), PlanTier::Journeyman, 1),
+        (t(NEXT) - TimeDelta::seconds(1), PlanTier::Journeyman, 1),
+        (t(NEXT), PlanTier::Free, 2),
+    ] {
+        let explained = ask(&world, at).await;
+        let last = explained.turns.last().map_or(PlanTier::Free, |turn| turn.to);
+        assert_eq!((explained.access.tier, last, explained.turns.len()), (tier, tier, changes), "{at}");
+    }
+    let explained = ask(&world, t(NEXT)).await;
+    let ended = explained.story.entries.last().unwrap();
+    let record = world.record_due("u-1", t(DUE)).await.unwrap().subscription_id;
+    assert_eq!(
+        ended.sentence,
+        format!("Time passed, and this ended: dues of billing record {record} are paid until {NEXT}.")
+    );
+    assert_eq!((ended.at, explained.tier_changes_of(ended).count()), (t(NEXT), 1));
 }
 
 /// A tier that another writer put on a profile stays while only credits are known of the user.

@@ -9,6 +9,7 @@ mod crash;
 mod credits;
 mod dues;
 mod groups;
+mod lifetimes;
 mod projector;
 mod rules;
 mod stripe_cost;
