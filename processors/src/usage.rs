@@ -118,7 +118,7 @@ pub async fn plan_of<'a, E: Engine>(
 }
 
 /// The plan follows the user's access: that of the subscription that gives it, as its fact was recorded, else
-/// that of the tier. Where the deployment knows no entitlements of the user, the subscriptions that run count.
+/// that of the tier. Where no entitlements of the user are known, the subscriptions that run count.
 async fn plan_and_rows<'a, E: Engine>(
     store: &Store<E>,
     settings: &'a Settings,

@@ -364,12 +364,13 @@ mod tests {
         };
         assert_eq!(
             names("").unwrap(),
-            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, notifier 06:00:00, retry 07:00:00, scheduled 08:00:00, \
-             pause 22:00:00"
+            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, notifier 06:00:00, \
+             retry 07:00:00, scheduled 08:00:00, pause 22:00:00"
         );
         assert_eq!(
             names("retry=23:30, notifier=off").unwrap(),
-            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, scheduled 08:00:00, pause 22:00:00, retry 23:30:00"
+            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, scheduled 08:00:00, \
+             pause 22:00:00, retry 23:30:00"
         );
         assert_eq!(names("off").unwrap(), "");
         for (wrong, why) in [

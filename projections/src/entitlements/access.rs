@@ -1,5 +1,5 @@
-//! What a user may use at a time, until when, and why: the one answer behind profile, groups, usage plan, API,
-//! `explain` and `audit`.
+//! What a user may use at a time, until when, and why: the one answer behind profile, groups, usage plan,
+//! API, `explain` and `audit`.
 //!
 //! | source | gives its tier |
 //! |---|---|
@@ -91,8 +91,8 @@ pub fn access(head: &EffectiveTier, now: Time) -> Access {
     AccessRules::default().access(head, now)
 }
 
-/// The access of a user whose profile shows a tier. Where no fact says anything about the tier, the profile's
-/// own stands: another writer put it there.
+/// The access of a user with a profile. Where no fact says anything about the tier, the profile's own stands:
+/// another writer put it there.
 #[must_use]
 pub fn access_or_profile(head: &EffectiveTier, profile: Option<PlanTier>, now: Time) -> Access {
     match profile.filter(|tier| *tier > PlanTier::Free && !head.has_facts()) {
@@ -273,7 +273,8 @@ impl AccessRules {
                 let paid = format!("dues of billing record {} were paid until {}", period.record, text(*end));
                 match renewal.map(|renewal| (&renewal.record, &renewal.state)) {
                     Some((record, DuesState::Failed { at, .. })) => format!(
-                        "{paid}; the renewal {record} failed on {at} and may be presented again: {} days of grace",
+                        "{paid}; the renewal {record} failed on {at} and may be presented again: \
+                         {} days of grace",
                         self.grace_days
                     ),
                     Some((record, DuesState::Retried)) => {

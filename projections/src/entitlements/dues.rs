@@ -63,7 +63,7 @@ impl Default for TierMap {
 
 /// The state of a billing record, as far as its user's tier depends on it.
 ///
-/// A record that waits for its first attempt, or whose first attempt is under way, has none: the renewal that
+/// A record that waits for its first attempt, or has its first attempt under way, has none: the renewal that
 /// the paid record before it promises is expected, and a member who simply pays costs one booking a period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -46,9 +46,9 @@ pub(crate) fn create() -> String {
     sql
 }
 
-/// The statements that add the columns of indexes which an earlier version did not have. Rows from before lack
-/// the indexed attributes too, so the new columns are right when they are empty; the indexes themselves are in
-/// [`create`].
+/// The statements that add the columns of indexes which an earlier version did not have. Rows from before
+/// lack the indexed attributes too, so the new columns are right when they are empty. The indexes themselves
+/// are in [`create`].
 pub(crate) fn add_columns(db: &Connection) -> rusqlite::Result<String> {
     let mut known = db.prepare("SELECT name FROM pragma_table_info(?)")?;
     let mut sql = String::new();

@@ -1,8 +1,8 @@
 //! Three hundred members over fourteen months: payments, returns, refunds, pauses, cancellations, Stripe,
 //! founder passes and years, with a judge that shares no code with the system.
 //!
-//! The judge keeps what it sent as spans of time, with a calendar of its own, and compares profile, access and
-//! group one second before and five minutes after each of its boundaries, and at the end of each month.
+//! The judge keeps what it sent as spans of time, with a calendar of its own, and compares profile, access
+//! and group one second before and five minutes after each of its boundaries, and at the end of each month.
 
 use dues_events::{PlanTier, Time};
 use dues_processors::operators::audit::audit;

@@ -1,6 +1,6 @@
 //! EventBridge events as Lambda delivers them, one for each invocation: `webhook-worker`,
-//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `sweep`, `entitlement-clock`, `usage-reset`. On an error,
-//! Lambda redelivers the event.
+//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `sweep`, `entitlement-clock`,
+//! `usage-reset`. On an error, Lambda redelivers the event.
 //!
 //! The types are our own: those of `aws_lambda_events` need a feature that links `serde_with`, and fail on
 //! fields that nothing here reads.
@@ -220,8 +220,8 @@ pub async fn sweep<E: Engine>(store: &Store<E>, _: Tick) -> Result<SweepSummary,
     Ok(swept)
 }
 
-/// `entitlement-clock`: books the timers that are due. Members that could not be booked fail the run after all
-/// others are booked, so that it is tried again.
+/// `entitlement-clock`: books the timers that are due. Members that could not be booked fail the run, after
+/// all others are booked.
 pub async fn entitlement_clock<E: Engine>(
     store: &Store<E>,
     tiers: &TierMap,
