@@ -1,9 +1,11 @@
 //! The command line. Each command has its options and examples in a file below.
 
+mod attention;
 mod audit;
 mod backup;
 mod bench;
 mod cancel;
+mod clock;
 mod collect;
 mod completions;
 mod demo;
@@ -34,10 +36,12 @@ use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
 use crate::log::LogFilter;
+pub(crate) use attention::*;
 pub(crate) use audit::*;
 pub(crate) use backup::*;
 pub(crate) use bench::*;
 pub(crate) use cancel::*;
+pub(crate) use clock::*;
 pub(crate) use collect::*;
 pub(crate) use completions::*;
 pub(crate) use demo::*;
@@ -104,6 +108,8 @@ const EXAMPLES: &str = "Examples:
   dues backup monday.db                              online backup into one file
   dues money list                                    money that arrived and pays for nothing
   dues sweep                                         complete what a crash interrupted
+  dues clock                                         end what is no longer paid for, grant monthly credits
+  dues attention                                     subscriptions at Stripe with an overdue renewal
   dues risk                                          return rates against the Nacha thresholds
   dues usage count u-1 simulations --action run      count an action, if the plan allows it
   dues serve --stripe-secret-file secrets.txt        ingest, Stripe webhook, REST API, console and daily jobs
@@ -167,6 +173,10 @@ Exit codes: 1 also when the record's status does not allow it; the message names
     Refund(RefundArgs),
     /// Complete what a crash interrupted: commits, follow-ups, moves.
     Sweep(SweepArgs),
+    /// Book what falls due without an event: periods that end, months that bring credits.
+    Clock(ClockArgs),
+    /// List subscriptions at Stripe with an overdue renewal, and what to do.
+    Attention(AttentionArgs),
     /// Publish reminders for records that are due soon, once per record.
     Notify(NotifyArgs),
     /// Show the ACH return rates of the last sixty days against the Nacha thresholds.

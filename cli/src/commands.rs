@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+pub(crate) mod attention;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod cancel;
+pub(crate) mod clock;
 pub(crate) mod collect;
 pub(crate) mod completions;
 pub(crate) mod demo;

@@ -72,6 +72,8 @@ async fn run(args: &Args) -> Result<(), output::Error> {
         Command::Money(money) => commands::money::run(data, &money.command).await,
         Command::Refund(refund) => commands::refund::run(data, refund).await,
         Command::Sweep(sweep) => commands::sweep::run(data, sweep).await,
+        Command::Clock(clock) => commands::clock::run(data, clock).await,
+        Command::Attention(attention) => commands::attention::run(data, attention).await,
         Command::Notify(notify) => commands::notify::run(data, notify).await,
         Command::Risk(risk) => commands::risk::run(data, risk).await,
         Command::Sandbox(sandbox) => commands::sandbox::run(data, sandbox).await,

@@ -193,6 +193,12 @@ names! {
     SEEN_AT = "seenAt";
     /// Entitlements: the user's current entitlement state.
     STANDING = "standing";
+    /// Entitlements: the part of the timer index that a head is in; absent without a timer.
+    TIMER_BUCKET = "timerBucket";
+    /// Entitlements: when the head must be looked at again without an event, with nine digits.
+    TIMER_AT = "timerAt";
+    /// Entitlements: since when a user's subscription needs attention.
+    SINCE = "since";
     /// Entitlements: an event, reduced to the stored fields.
     STRIPE_EVENT = "event";
     /// Entitlements: position of an event in arrival order.

@@ -11,6 +11,7 @@
 //! conditional on what was read; an event in the journal is a duplicate. The commit is atomic: a crash
 //! leaves nothing half done.
 
+pub mod clock;
 pub mod groups;
 pub mod stripe_webhook;
 pub mod stripe_worker;

@@ -8,13 +8,15 @@ mod rebuild;
 use chrono::{NaiveDate, TimeDelta};
 use dues_events::entitlements::stripe::StripeEvent;
 use dues_events::usage::{CountedAction, DailyUsage, reset_at, subscription_plan};
-use dues_events::{GoTime, Item, Record, Time, UserId};
+use dues_events::{GoTime, Item, PlanTier, Record, Time, UserId};
+use dues_projections::entitlements::access::Source;
 use dues_projections::model::Model as _;
-use dues_projections::usage::{Fact, Plans, Usage};
+use dues_projections::usage::{Fact, Plans, Usage, dues_plan_id};
 use dues_store::usage::count::{ActionRequest, CountOutcome};
 use dues_store::{Engine, Store, StoreError};
 use serde_json::{Value as Json, json};
 
+use crate::entitlements::access;
 use crate::outcome::FactOutcome;
 use crate::read_models::{billed_at, billing_fact, record_fact};
 pub(crate) use rebuild::rows;
@@ -112,11 +114,43 @@ pub async fn plan_of<'a, E: Engine>(
     settings: &'a Settings,
     user: &UserId,
 ) -> Result<&'a str, StoreError> {
-    Ok(of_rows(settings, &store.plan_subscriptions(user).await?))
+    Ok(plan_and_rows(store, settings, user).await?.0)
 }
 
-fn of_rows<'a>(settings: &'a Settings, rows: &[Item]) -> &'a str {
-    settings.plans.of_user(rows.iter().filter_map(subscription_plan).map(|(_, plan, status)| (plan, status)))
+/// The plan follows the user's access: that of the subscription that gives it, as its fact was recorded, else
+/// that of the tier. Where no entitlements of the user are known, the subscriptions that run count.
+async fn plan_and_rows<'a, E: Engine>(
+    store: &Store<E>,
+    settings: &'a Settings,
+    user: &UserId,
+) -> Result<(&'a str, Vec<Item>), StoreError> {
+    let (rows, access) = futures::try_join!(store.plan_subscriptions(user), access(store, user))?;
+    let subscriptions = || rows.iter().filter_map(subscription_plan);
+    let held = match access.source {
+        Source::Default if access.is_known => Some(settings.plans.lowest()),
+        Source::Default => None,
+        Source::Subscription => access.id.as_deref().and_then(|id| recorded(subscriptions(), id)),
+        Source::Dues => recorded(subscriptions(), &dues_plan_id(user)),
+        Source::FounderPass | Source::Profile => None,
+    };
+    let of_tier = |tier: PlanTier| match access.source {
+        Source::Default => None,
+        Source::FounderPass | Source::Subscription | Source::Dues | Source::Profile => {
+            settings.plans.of_tier(tier.as_str()).ok()
+        }
+    };
+    let plan = held.and_then(|plan| settings.plans.configured_name(plan)).or_else(|| of_tier(access.tier));
+    let running = || settings.plans.of_user(subscriptions().map(|(_, plan, status)| (plan, status)));
+    let plan = plan.unwrap_or_else(running);
+    Ok((plan, rows))
+}
+
+/// The plan that was recorded for a subscription.
+fn recorded<'r>(
+    mut subscriptions: impl Iterator<Item = (&'r str, &'r str, &'r str)>,
+    id: &str,
+) -> Option<&'r str> {
+    subscriptions.find(|(known, ..)| *known == id).map(|(_, plan, _)| plan)
 }
 
 /// Counts an action if the user's plan allows one more today.
@@ -177,8 +211,7 @@ pub async fn summary<E: Engine>(
     user: &UserId,
 ) -> Result<Summary, StoreError> {
     let now = store.clock.now();
-    let subscriptions = store.plan_subscriptions(user).await?;
-    let plan = of_rows(settings, &subscriptions);
+    let (plan, subscriptions) = plan_and_rows(store, settings, user).await?;
     let used = store.usage_of(user).await?;
     let features = settings.plans.features().into_iter().map(|feature| FeatureUse {
         feature: feature.to_owned(),

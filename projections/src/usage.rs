@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::model::{Latest, Model, Recorded};
-pub use dues_plan::{Dues, DuesPlanState};
+pub use dues_plan::{Dues, DuesPlanState, dues_plan_id};
 pub use plans::{Plans, UnknownPlan};
 
 /// The table of the rows.

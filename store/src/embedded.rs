@@ -245,14 +245,17 @@ fn open_writer(path: &Path) -> Result<Connection, StoreError> {
             schema::FORMAT
         )));
     }
-    // A file of an earlier version has fewer tables: add the new ones, empty.
+    // A file of an earlier version has fewer tables, or fewer indexes: add the new ones, empty.
     let tables = db
         .query_row("SELECT count(*) FROM sqlite_schema WHERE type = 'table'", [], |row| {
             row.get::<_, usize>(0)
         })
         .map_err(sql)?;
-    if tables < schema::tables() {
-        db.execute_batch(&format!("BEGIN IMMEDIATE; {} COMMIT", schema::create())).map_err(sql)?;
+    if tables < schema::tables() || !schema::add_columns(&db).map_err(sql)?.is_empty() {
+        db.execute_batch("BEGIN IMMEDIATE").map_err(sql)?;
+        // Another program may have added them while this one waited.
+        let columns = schema::add_columns(&db).map_err(sql)?;
+        db.execute_batch(&format!("{columns}{} COMMIT", schema::create())).map_err(sql)?;
     }
     Ok(db)
 }

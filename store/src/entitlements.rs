@@ -5,13 +5,17 @@
 //! event. So a reader that finds as many events as the head counts has read all of them, and they match the
 //! state of the user's rows.
 
+pub mod attention;
 pub mod credits;
+pub mod timers;
 
 mod owner_links;
 
 pub use owner_links::{Linked, Owner, Waiting};
 
-use dues_events::attributes::{FACTS, PK, PLACE, RECORDED_AT, SEEN_AT, SK, STANDING, STRIPE_EVENT, VERSION};
+use dues_events::attributes::{
+    FACTS, PK, PLACE, RECORDED_AT, SEEN_AT, SK, STANDING, STRIPE_EVENT, TIMER_AT, TIMER_BUCKET, VERSION,
+};
 use dues_events::billing::record::ReadError;
 use dues_events::entitlements::credits::{MOVEMENT_TYPE, partition};
 use dues_events::entitlements::profile::profile_sort;
@@ -25,7 +29,7 @@ use crate::engine::{Condition, Engine, Key, Op, Query, StoreError};
 use crate::table::{ENTITLEMENTS, GG_CORE};
 
 /// The sort key of a head.
-const HEAD: &str = "HEAD";
+pub const HEAD: &str = "HEAD";
 /// Prefix of the sort key of an event.
 pub const EVENT_PREFIX: &str = "EVENT#";
 /// How often, and at what interval, a user's events are read again when a concurrent booking changed them.
@@ -43,6 +47,8 @@ pub struct Head {
     pub counted_until: Option<Time>,
     /// The user's effective tier, in the form that the booking wrote.
     pub effective_tier: String,
+    /// When it must be looked at again without an event.
+    pub timer: Option<Time>,
 }
 
 /// A user's Stripe events, in the order in which they were booked, with their head.
@@ -82,6 +88,10 @@ impl Head {
             item.set_text(SEEN_AT, GoTime::trimmed(until).text());
         }
         item.set_text(STANDING, self.effective_tier.as_str());
+        if let Some(timer) = self.timer {
+            item.set_text(TIMER_BUCKET, timers::bucket_of(user));
+            item.set_text(TIMER_AT, GoTime::nine_digits(timer).text());
+        }
         let condition = match self.version {
             0 | 1 => Condition::NoItem,
             version => Condition::Equals(VERSION, Value::number(version - 1)),
@@ -90,12 +100,14 @@ impl Head {
     }
 
     fn read(item: &Item) -> Result<Self, StoreError> {
-        let until = item.text(SEEN_AT).map(dues_events::time::parse).transpose();
+        let counted_until = item.text(SEEN_AT).map(dues_events::time::parse).transpose();
+        let timer = item.text(TIMER_AT).map(dues_events::time::parse).transpose();
         Ok(Self {
             version: number(item, VERSION)?,
             facts: number(item, FACTS)?,
-            counted_until: until.map_err(|e| unreadable(item, SEEN_AT, e.to_string()))?,
+            counted_until: counted_until.map_err(|e| unreadable(item, SEEN_AT, e.to_string()))?,
             effective_tier: item.text(STANDING).unwrap_or_default().to_owned(),
+            timer: timer.map_err(|e| unreadable(item, TIMER_AT, e.to_string()))?,
         })
     }
 }

@@ -161,6 +161,9 @@ pub const GG_CORE: Table = Table {
     ttl: Some(attributes::EXPIRES_AT),
 };
 
+/// Finds the heads that must be looked at again by a time. A head without a timer is not in it.
+pub const BY_TIMER: Index = Index::sorted("timer-index", attributes::TIMER_BUCKET, attributes::TIMER_AT);
+
 /// The source of the rows of [`GG_CORE`]: each user's Stripe events with their head, the owner links of
 /// Stripe objects, and events that wait for an owner.
 pub const ENTITLEMENTS: Table = Table {
@@ -168,7 +171,7 @@ pub const ENTITLEMENTS: Table = Table {
     name: "dues-entitlements",
     partition: attributes::PK,
     sort: Some(attributes::SK),
-    indexes: &[],
+    indexes: &[BY_TIMER],
     stream: true,
     ttl: None,
 };

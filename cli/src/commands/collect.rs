@@ -14,6 +14,7 @@ use std::path::Path;
 use tokio::sync::mpsc;
 
 use crate::args::{CollectArgs, LockArgs, ProcessArg};
+use crate::commands::clock::book_timers;
 use crate::commands::sandbox;
 use crate::local::clock::clock;
 use crate::local::followers::catch_up;
@@ -47,6 +48,8 @@ pub(crate) async fn run(data: &Path, args: &CollectArgs) -> Result<(), Error> {
         collect_all(&collector, (process, staleness), &args.lock, show_progress, on_wait).await?;
     bar.finish_and_clear();
     let reported = report(args, &collected, delivered.as_ref());
+    catch_up(&store).await?;
+    book_timers(&store).await?.check().map_err(Error::Message)?;
     catch_up(&store).await?;
     reported
 }

@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 use clap::Parser as _;
 use dues_events::billing::record::{Record, Status};
 use dues_events::entitlements::credits::{MOVEMENT_TYPE, Movement};
+use dues_events::entitlements::profile::{PROFILE_PREFIX, Profile};
 use dues_events::entitlements::rows::PASS_KIND;
 use dues_events::{Item, Money, MovementKind, Time, attributes};
 use dues_processors::collections::Collector;
@@ -16,6 +17,7 @@ use dues_processors::collections::job::{JobRun, Staleness};
 use dues_processors::collections::notifier::notifier_scheduler;
 use dues_processors::collections::signals::{SignalOutcome, webhook_balance_worker, webhook_worker};
 use dues_processors::collections::worker::Tally;
+use dues_processors::entitlements::access;
 use dues_processors::operators::audit::audit;
 use dues_processors::runtime::redrive::process_stream;
 use dues_processors::usage::count;
@@ -33,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, Command, CompanyArgs, DemoArgs};
+use crate::commands::clock::book_timers;
 use crate::commands::collect::collect;
 use crate::commands::serve;
 use crate::local::clock::SimulatedClock;
@@ -164,6 +167,8 @@ impl Simulation {
         self.use_features(day).await?;
         at(PAUSE);
         self.collect(JobRun::Pause).await?;
+        catch_up(&self.context.store).await?;
+        book_timers(&self.context.store).await?.check().map_err(Error::Message)?;
         catch_up(&self.context.store).await
     }
 
@@ -295,6 +300,10 @@ struct Totals {
     audited: u64,
     /// Rows that differ from their history.
     differences: u64,
+    /// Members with a profile.
+    profiles: u64,
+    /// Members with a profile that shows another tier than they have access to.
+    wrong_tiers: u64,
     /// An instructive record: returned, preferably long after it was paid.
     example: Option<Record>,
 }
@@ -308,7 +317,11 @@ async fn compute_totals(store: &Store<Embedded>) -> Result<Totals, Error> {
         Ok(())
     })
     .await?;
+    let mut profiles = Vec::new();
     for_each_row(store, &GG_CORE, |item| {
+        if item.text(attributes::SK).is_some_and(|sort| sort.starts_with(PROFILE_PREFIX)) {
+            profiles.push(Profile::from_item(item.clone()).map_err(unreadable)?);
+        }
         totals.passes += u64::from(item.text(attributes::TYPE) == Some(PASS_KIND));
         if item.text(attributes::TYPE) == Some(MOVEMENT_TYPE) {
             let movement = Movement::from_item(item).map_err(unreadable)?;
@@ -328,6 +341,11 @@ async fn compute_totals(store: &Store<Embedded>) -> Result<Totals, Error> {
         Ok(())
     })
     .await?;
+    totals.profiles = profiles.len() as u64;
+    for profile in profiles {
+        let access = access(store, &profile.user).await?;
+        totals.wrong_tiers += u64::from(access.tier != profile.tier);
+    }
     let audit = audit(store, &settings::tiers()?, &settings::read_models()?, |_| {}).await?;
     (totals.audited, totals.differences) = (audit.events, audit.findings.len() as u64);
     Ok(totals)
@@ -401,6 +419,7 @@ fn report(
             "records": totals.records, "by_status": totals.by_status,
             "collected": totals.collected.to_string(), "at_risk": totals.at_risk.to_string(),
             "recovered": totals.recovered, "barred": totals.barred, "differences": totals.differences,
+            "wrong_tiers": totals.wrong_tiers,
             "debits": tally.sent,
             "reminders": simulation.reminders, "pauses_ended": tally.pause_expired,
             "left_alone": tally.skipped, "audited": totals.audited,
@@ -448,6 +467,14 @@ fn report(
         ),
         ("duplicates", format!("{} redelivered events ignored, nothing applied twice", n(counts.duplicate))),
         ("parked", format!("{} records that were invalid or impossible to apply", n(counts.parked))),
+        (
+            "access",
+            format!(
+                "{} of {} profiles show another tier than their member has access to",
+                n(totals.wrong_tiers),
+                n(totals.profiles)
+            ),
+        ),
         ("audit", format!("{} events folded, {} rows differ", n(totals.audited), n(totals.differences))),
     ];
     for (name, value) in lines {
@@ -469,6 +496,9 @@ fn report(
     output::print_line(&format!("  dues --data {data} show customer-000000"))?;
     output::print_line(&format!("  dues --data {data} parked"))?;
     output::print_line(&format!("  dues --data {data} audit"))?;
+    if totals.wrong_tiers > 0 {
+        return Err(Error::Message(format!("{} profiles show a wrong tier", totals.wrong_tiers)));
+    }
     if totals.differences > 0 {
         return Err(Error::Message(format!("{} rows differ from their history", totals.differences)));
     }

@@ -11,7 +11,7 @@ const WIDTH: i32 = 118;
 const HEIGHT: i32 = 34;
 
 /// Transitions and their SVG paths. Closing an unpaid record is one arrow from [`OPEN`] to [`CLOSED`].
-const ARROWS: [(Status, Status, &str); 15] = [
+const ARROWS: [(Status, Status, &str); 14] = [
     (Status::Scheduled, Status::AchSent, "M179 62 C230 62 240 100 294 104"),
     (Status::Scheduled, Status::Completed, "M179 50 C330 14 500 20 566 88"),
     (Status::Scheduled, Status::Error, "M112 77 V147"),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::app::App;
 use super::schedule::{Schedule, Timetable, Work, Worker};
 use crate::args::LockArgs;
+use crate::commands::clock::book_timers;
 use crate::commands::collect::collect_all;
 use crate::commands::serve::stop_requested;
 use crate::local::gateway::AnyGateway;
@@ -87,6 +88,7 @@ impl Worker for Office {
             Work::Notify => self.notify().await,
             Work::ResetUsage => self.reset_usage().await,
             Work::Sweep => self.sweep().await,
+            Work::BookTimers => self.book_timers().await,
         }
     }
 }
@@ -100,6 +102,13 @@ impl Office {
     async fn sweep(&self) -> Result<String, Error> {
         let swept = self.collector.store.sweep(|_| {}).await?;
         Ok(crate::commands::sweep::summary(&swept))
+    }
+
+    async fn book_timers(&self) -> Result<String, Error> {
+        let store = &self.collector.store;
+        let report = book_timers(store).await?;
+        report.check().map_err(Error::Message)?;
+        Ok(dues_processors::entitlements::clock::summary(&report, store.clock.now()))
     }
 
     async fn collect(&self, process: JobRun) -> Result<String, Error> {

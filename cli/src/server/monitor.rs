@@ -246,6 +246,8 @@ impl Monitor {
         }
         page.family("dues_unapplied_money_open", "gauge", "Unapplied money that awaits a decision.");
         page.sample("dues_unapplied_money_open", &[], engine.open_unapplied_money()?);
+        page.family("dues_attention_open", "gauge", "Subscriptions at Stripe with an overdue renewal.");
+        page.sample("dues_attention_open", &[], engine.open_attention()?);
         page.family("dues_writer_queue_depth", "gauge", "Writes that wait for the store's one writer.");
         page.sample("dues_writer_queue_depth", &[], engine.waiting());
         page.family("process_resident_memory_bytes", "gauge", "Memory that the program holds.");

@@ -1,4 +1,4 @@
-//! The job schedule: each job once a day, or once an hour, at its time, in UTC.
+//! The job schedule: each job once a day, once an hour or every five minutes, at its time, in UTC.
 //!
 //! The store has a checkpoint per job with the due time of its last run. A job that was missed while the
 //! server was down runs later on the same day, and an interrupted job is due again. Every job is idempotent.
@@ -29,6 +29,8 @@ pub(crate) enum Work {
     ResetUsage,
     /// Completes interrupted commits.
     Sweep,
+    /// Books the timers of entitlements.
+    BookTimers,
 }
 
 /// Days on which a job runs.
@@ -38,6 +40,8 @@ enum Days {
     Weekdays,
     /// Every hour of every day, at the minute of its time.
     Hourly,
+    /// Every five minutes of every day.
+    FiveMinutely,
 }
 
 /// A scheduled job.
@@ -58,6 +62,7 @@ fn usual() -> Vec<Job> {
         ("pause", Days::Weekdays, 22, Work::Collect(JobRun::Pause)),
         ("usage-reset", Days::All, 1, Work::ResetUsage),
         ("sweep", Days::Hourly, 0, Work::Sweep),
+        ("entitlement-clock", Days::FiveMinutely, 0, Work::BookTimers),
     ]
     .into_iter()
     .map(|(name, days, hour, work)| Job {
@@ -100,12 +105,13 @@ impl Timetable {
 }
 
 impl Job {
-    /// When the job is due on that day; an hourly one, in that hour.
+    /// When the job is due on that day; an hourly one, in that hour; a five-minutely one, in those minutes.
     fn on(&self, day: Time) -> Option<Time> {
         let time = match self.days {
             Days::All => Some(self.at),
             Days::Weekdays => (!matches!(day.weekday(), Weekday::Sat | Weekday::Sun)).then_some(self.at),
             Days::Hourly => NaiveTime::from_hms_opt(day.hour(), self.at.minute(), 0),
+            Days::FiveMinutely => NaiveTime::from_hms_opt(day.hour(), day.minute() / 5 * 5, 0),
         };
         Some(day.date_naive().and_time(time?).and_utc())
     }
@@ -225,12 +231,19 @@ mod tests {
         /// with their times.
         async fn until(&self, schedule: &Schedule<Notebook>, end: &str) -> Vec<String> {
             let mut done = self.all_until(schedule, end).await;
-            // The sweep runs every hour; it has a test of its own.
+            // What runs more often than daily has tests of its own.
             done.retain(|job| !job.contains("sweep"));
             done
         }
 
+        /// All jobs but the entitlement clock.
         async fn all_until(&self, schedule: &Schedule<Notebook>, end: &str) -> Vec<String> {
+            let mut done = self.every_until(schedule, end).await;
+            done.retain(|job| !job.contains("entitlement-clock"));
+            done
+        }
+
+        async fn every_until(&self, schedule: &Schedule<Notebook>, end: &str) -> Vec<String> {
             let end: Time = end.parse().unwrap();
             let mut done = Vec::new();
             loop {
@@ -312,7 +325,11 @@ mod tests {
         office.notes.0.lock().unwrap().1 = false;
         assert_eq!(office.until(&schedule, "2026-11-12T23:00:00Z").await, ["Thu 22:01 pause"]);
         let worked: Vec<Work> = office.notes.0.lock().unwrap().0.clone();
-        assert_eq!(worked.iter().filter(|work| **work != Work::Sweep).count(), 1, "{worked:?}");
+        assert_eq!(
+            worked.iter().filter(|work| !matches!(work, Work::Sweep | Work::BookTimers)).count(),
+            1,
+            "{worked:?}"
+        );
         assert!(worked.contains(&Work::Collect(JobRun::Pause)));
     }
 
@@ -326,6 +343,18 @@ mod tests {
         assert_eq!(office.all_until(&again, "2026-11-14T14:10:00Z").await, ["Sat 14:00 sweep"]);
     }
 
+    #[tokio::test]
+    async fn the_entitlement_clock_runs_every_five_minutes_and_once_after_an_outage() {
+        let office = Office::at("2026-11-14T10:21:00Z");
+        let schedule = office.start("sweep=off").await;
+        let runs = ["Sat 10:25 entitlement-clock", "Sat 10:30 entitlement-clock"];
+        assert_eq!(office.every_until(&schedule, "2026-11-14T10:34:00Z").await, runs);
+        office.clock.set("2026-11-14T12:02:00Z".parse().unwrap());
+        let again = office.start("sweep=off").await;
+        let runs = ["Sat 12:02 entitlement-clock", "Sat 12:05 entitlement-clock"];
+        assert_eq!(office.every_until(&again, "2026-11-14T12:09:00Z").await, runs);
+    }
+
     #[test]
     fn times_can_be_changed_and_what_is_wrong_is_named() {
         let names = |text: &str| {
@@ -335,12 +364,13 @@ mod tests {
         };
         assert_eq!(
             names("").unwrap(),
-            "sweep 00:00:00, usage-reset 01:00:00, notifier 06:00:00, retry 07:00:00, scheduled 08:00:00, \
-             pause 22:00:00"
+            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, notifier 06:00:00, \
+             retry 07:00:00, scheduled 08:00:00, pause 22:00:00"
         );
         assert_eq!(
             names("retry=23:30, notifier=off").unwrap(),
-            "sweep 00:00:00, usage-reset 01:00:00, scheduled 08:00:00, pause 22:00:00, retry 23:30:00"
+            "sweep 00:00:00, entitlement-clock 00:00:00, usage-reset 01:00:00, scheduled 08:00:00, \
+             pause 22:00:00, retry 23:30:00"
         );
         assert_eq!(names("off").unwrap(), "");
         for (wrong, why) in [

@@ -27,6 +27,8 @@ pub enum Function {
     NotifierScheduler,
     /// Completes interrupted commits, and lists unapplied money that is not listed.
     Sweep,
+    /// Books the timers of entitlements: periods that end, months that bring credits.
+    EntitlementClock,
     /// Publishes changes of the tables.
     KinesisFeeder,
     /// Ingests application events for the read models.
@@ -47,7 +49,7 @@ pub struct NoSuchFunction(pub String);
 
 impl Function {
     /// All functions.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::AchHandler,
         Self::Memberships,
         Self::StripeWebhook,
@@ -60,6 +62,7 @@ impl Function {
         Self::BatchWorker,
         Self::NotifierScheduler,
         Self::Sweep,
+        Self::EntitlementClock,
         Self::KinesisFeeder,
         Self::AppEvents,
         Self::S3Events,
@@ -83,6 +86,7 @@ impl Function {
             Self::BatchWorker => "batch-worker",
             Self::NotifierScheduler => "notifier-scheduler",
             Self::Sweep => "sweep",
+            Self::EntitlementClock => "entitlement-clock",
             Self::KinesisFeeder => "kinesis-feeder",
             Self::AppEvents => "app-events",
             Self::S3Events => "s3-events",

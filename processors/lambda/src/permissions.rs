@@ -15,8 +15,8 @@ use dues_store::table::usage::{
     ACTIONS_LOG, BY_ACTION_TYPE, BY_FEATURE_AND_DATE, BY_RESET_DATE, USER_SUBSCRIPTIONS, USER_USAGE,
 };
 use dues_store::table::{
-    ALL, BILLING_ACTIVITY, BY_MONEY_STATUS, BY_STATUS, BY_SUBSCRIPTION, ENTITLEMENTS, GG_CORE, HISTORY,
-    Index, JOURNAL, LOCKS, PARKED, Table, UNAPPLIED_MONEY,
+    ALL, BILLING_ACTIVITY, BY_MONEY_STATUS, BY_STATUS, BY_SUBSCRIPTION, BY_TIMER, ENTITLEMENTS, GG_CORE,
+    HISTORY, Index, JOURNAL, LOCKS, PARKED, Table, UNAPPLIED_MONEY,
 };
 
 use crate::function::Function;
@@ -105,7 +105,7 @@ const REMEMBERING_INCOMES: Permission = (Resource::Table(&JOURNAL), &[GET, PUT])
 /// What the API needs for entitlements, and for records that are not among a user's recent ones.
 const ENTITLING: [Permission; 3] = [
     (BY_ID, &[QUERY]),
-    (Resource::Table(&ENTITLEMENTS), &[QUERY, PUT]),
+    (Resource::Table(&ENTITLEMENTS), &[QUERY, GET, PUT]),
     (Resource::Table(&GG_CORE), &[QUERY, GET, PUT, UPDATE]),
 ];
 
@@ -188,6 +188,14 @@ pub fn permissions(function: Function) -> Vec<Permission> {
             (BY_ID, &[QUERY]),
             LISTING_MONEY,
             (Resource::Index(&UNAPPLIED_MONEY, &BY_MONEY_STATUS), &[QUERY]),
+        ],
+        // Billing history is for heads of an earlier version, which are rebuilt once.
+        Function::EntitlementClock => vec![
+            (Resource::Index(&ENTITLEMENTS, &BY_TIMER), &[QUERY]),
+            (Resource::Table(&ENTITLEMENTS), &[SCAN, QUERY, GET, PUT]),
+            (Resource::Table(&GG_CORE), &[PUT, UPDATE]),
+            (Resource::Table(&HISTORY), &[QUERY]),
+            (Resource::Table(&BILLING_ACTIVITY), &[QUERY]),
         ],
         Function::KinesisFeeder => {
             vec![
@@ -279,6 +287,7 @@ pub fn sources(function: Function) -> Vec<Source> {
         Function::CollectionsJob
         | Function::NotifierScheduler
         | Function::Sweep
+        | Function::EntitlementClock
         | Function::WebhookWorker
         | Function::WebhookBalanceWorker
         | Function::S3Events

@@ -112,6 +112,10 @@ pub fn start(function: Function, env: &Env, clients: &Clients, clock: SharedCloc
         Function::Sweep => handle(store()?, |store, tick| async move {
             eventbridge::sweep(&store, tick).await.map_err(Failed::of)
         }),
+        Function::EntitlementClock => handle((store()?, env.tiers()?), |clock, tick| async move {
+            let (store, tiers) = &*clock;
+            eventbridge::entitlement_clock(store, tiers, tick).await.map_err(Failed)
+        }),
         Function::KinesisFeeder => handle(feeding(env, clients, store()?)?, |feeder, batch| async move {
             Ok(feeder::kinesis_feeder(&feeder, batch).await)
         }),

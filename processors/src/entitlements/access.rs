@@ -1,17 +1,18 @@
 //! Queries: effective access and credits.
 
 use dues_events::{Balance, Feature, UserId};
-use dues_projections::entitlements::access;
-use dues_projections::entitlements::access::Access;
+use dues_projections::entitlements::access::{Access, access_or_profile};
 use dues_store::{Consumed, Engine, Store, StoreError};
 
+use super::entitlement_commit::decode_effective_tier;
 use super::refresh;
 
 /// The access of a user now, until when, and why.
 pub async fn access<E: Engine>(store: &Store<E>, user: &UserId) -> Result<Access, StoreError> {
-    let (passes, subscriptions, profile) =
-        futures::try_join!(store.founder_passes(user), store.subscriptions(user), store.profile(user))?;
-    Ok(access::access(store.clock.now(), &passes, &subscriptions, profile.as_ref()))
+    let head = decode_effective_tier(&store.entitlement_head(user).await?)?;
+    // The profile is another writer's answer: it counts only where no fact is known.
+    let profile = if head.has_facts() { None } else { store.profile(user).await? };
+    Ok(access_or_profile(&head, profile.map(|profile| profile.tier), store.clock.now()))
 }
 
 /// A user's credits, after granting the months of a founder pass that are due.

@@ -2,14 +2,17 @@
 //! events.
 
 use dues_events::entitlements::credits::Movement;
-use dues_events::{EventId, MovementKind, Record, UserId};
-use dues_projections::entitlements::dues::{EntitlementChange, TierMap, entitlement_change};
+use dues_events::{EventId, MovementId, MovementKind, Record, UserId};
+use dues_projections::entitlements::dues::{
+    DuesState, EntitlementChange, TierMap, entitlement_change, month_grant,
+};
+use dues_projections::entitlements::effective_tier::EffectiveTier;
 use dues_store::entitlements::Head;
 use dues_store::entitlements::credits::{Booked, Booking, Terms};
 use dues_store::{Engine, Store, StoreError};
 
 use super::MAX_COMMIT_ATTEMPTS;
-use super::entitlement_commit::{decode_effective_tier, encode_effective_tier, profile_op};
+use super::entitlement_commit::{decode_effective_tier, head_ops};
 
 /// The outcome of a billing change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,17 +63,9 @@ async fn commit_change<E: Engine>(
         return Ok(Some(DuesOutcome::Duplicate));
     }
     let mut movements: Vec<Movement> = grant_movement(record, change).into_iter().collect();
-    movements.extend(reversal(store, user, record, change).await?);
-    let moved = Head {
-        version: head.version + 1,
-        effective_tier: encode_effective_tier(&effective)?,
-        ..head.clone()
-    };
-    let mut ops = vec![moved.op(user)];
-    let shown = effective.view();
-    if head.version == 0 || shown != before.view() {
-        ops.push(profile_op(user, &shown, store.clock.now()));
-    }
+    movements.extend(reversals(store, user, record, change, &before).await?);
+    let moved = Head { version: head.version + 1, ..head.clone() };
+    let ops = head_ops(user, moved, &before, effective.clone(), store.clock.now())?;
     loop {
         if movements.is_empty() && effective == before {
             return Ok(Some(DuesOutcome::Duplicate));
@@ -110,21 +105,47 @@ fn grant_movement(record: &Record, change: &EntitlementChange) -> Option<Movemen
     })
 }
 
-/// The reversal of a lost settlement: exactly what it granted, if anything.
-async fn reversal<E: Engine>(
+/// The reversals of a lost settlement: exactly what it granted, if anything.
+async fn reversals<E: Engine>(
     store: &Store<E>,
     user: &UserId,
     record: &Record,
     change: &EntitlementChange,
-) -> Result<Option<Movement>, StoreError> {
-    let Some(gone) = &change.gone else { return Ok(None) };
-    let Some(grant) = store.movement(user, &gone.grant).await? else { return Ok(None) };
+    before: &EffectiveTier,
+) -> Result<Vec<Movement>, StoreError> {
+    let Some(gone) = &change.gone else { return Ok(Vec::new()) };
     let at = record.last_run_date.as_ref().unwrap_or(&gone.at).at();
     let cause = format!("v{}", record.version);
-    Ok(Some(Movement {
-        payment: grant.payment.clone(),
-        ..Movement::take_back(&cause, &grant, at, source(record))
-    }))
+    let mut grants = vec![gone.grant.clone()];
+    grants.extend(months_granted(before, record));
+    let mut reversals = Vec::new();
+    for grant in grants {
+        reversals.extend(store.movement(user, &grant).await?.map(|grant| Movement {
+            payment: grant.payment.clone(),
+            ..Movement::take_back(&cause, &grant, at, source(record))
+        }));
+    }
+    Ok(reversals)
+}
+
+/// The grants of the later months of a paid year.
+fn months_granted(before: &EffectiveTier, record: &Record) -> Vec<MovementId> {
+    let known = before.paid_periods.iter().find(|period| period.record == record.subscription_id);
+    match known.map(|period| (&period.state, period.months)) {
+        Some((DuesState::Paid { settled: Some(settled), .. }, months)) => {
+            (1..=months).map(|month| month_grant(&record.subscription_id, settled, month)).collect()
+        }
+        Some((
+            DuesState::Paid { settled: None, .. }
+            | DuesState::Failed { .. }
+            | DuesState::Retried
+            | DuesState::TakenBack
+            | DuesState::Ended
+            | DuesState::Open,
+            _,
+        ))
+        | None => Vec::new(),
+    }
 }
 
 /// The key of the history row.

@@ -9,11 +9,12 @@ use dues_events::{EventId, GoTime, Item, Movement, MovementId, Time, UserId, Val
 use dues_projections::entitlements::effective_tier::{EffectiveTier, ProfileView};
 use dues_projections::entitlements::stripe::{Entitlement, fold, movements, regrant, rows};
 use dues_store::engine::TRANSACTION;
+use dues_store::entitlements::attention::{Attention, unlist_op};
 use dues_store::entitlements::credits::{Booked, Booking, Terms};
 use dues_store::entitlements::{Book, Head, fact_op};
 use dues_store::table::GG_CORE;
 use dues_store::{Condition, Edit, Engine, Key, Op, Store, StoreError};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::owner_links::ReleasedEvent;
 use crate::entitlements::stripe_worker::STREAM;
@@ -63,13 +64,19 @@ fn plan<E: Engine>(
 ) -> Result<PlannedCommit, StoreError> {
     let now = store.clock.now();
     let transition = transition(book, before, new, until);
-    let (head, profile) = next_head(book, &transition.after, new.len(), until)?;
-    let mut ops = vec![head.op(user)];
+    let before_head = decode_effective_tier(&book.head)?;
+    let after_head = before_head.clone().with_stripe(&transition.after);
+    let head = Head {
+        version: book.head.version + 1,
+        facts: book.head.facts + new.len() as u64,
+        counted_until: Some(until),
+        ..book.head.clone()
+    };
+    let mut ops = head_ops(user, head, &before_head, after_head, now)?;
     for (event, place) in new.iter().zip(book.head.facts + 1..) {
         ops.push(fact_op(user, event, place, now)?);
     }
     ops.extend(row_ops(user, before, &transition.after));
-    ops.extend(profile.map(|shown| profile_op(user, &shown, now)));
     ops.extend(released.iter().flat_map(|released| released.waiting.done(STREAM)));
     Ok(PlannedCommit { until, transition, ops })
 }
@@ -82,7 +89,8 @@ pub(super) async fn commit<E: Engine>(
     new: Vec<StripeEvent>,
     released: &[ReleasedEvent],
 ) -> Result<CommitOutcome, StoreError> {
-    let now = store.clock.now();
+    // A clock that was set back takes no month away.
+    let now = store.clock.now().max(book.head.counted_until.unwrap_or_default());
     let before = committed_state(book);
     let waited =
         released.iter().filter(|released| released.is_new).map(|released| released.waiting.event.clone());
@@ -117,6 +125,7 @@ pub(super) async fn commit<E: Engine>(
 
 /// Whether no monthly grant is due since the last commit.
 pub(super) fn is_up_to_date(book: &Book, now: Time) -> bool {
+    let now = now.max(book.head.counted_until.unwrap_or_default());
     book.facts.is_empty() || fold(&book.facts, now).grants == committed_state(book).grants
 }
 
@@ -153,35 +162,47 @@ fn catch_up_until(book: &Book, new: &[StripeEvent], now: Time, months: Months) -
     from.checked_add_months(months).map_or(now, |until| until.min(now))
 }
 
-/// The head after the commit, and the profile if it changes.
-fn next_head(
-    book: &Book,
-    after: &Entitlement,
-    new: usize,
-    until: Time,
-) -> Result<(Head, Option<ProfileView>), StoreError> {
-    let before = decode_effective_tier(&book.head)?;
-    let effective = EffectiveTier {
-        subscribed: after.tier,
-        passes: after.pass_tier(),
-        provider: after.provider,
-        next_grant: after.next_grant,
-        paid_periods: before.paid_periods.clone(),
+/// The head of a booking at a time, and the rows that follow from it: the profile, if it shows something
+/// else, and the listing of subscriptions that need attention. The first operation detects concurrent
+/// bookings.
+pub(super) fn head_ops(
+    user: &UserId,
+    head: Head,
+    before: &EffectiveTier,
+    mut after: EffectiveTier,
+    now: Time,
+) -> Result<Vec<Op>, StoreError> {
+    after.mark_overdue(now);
+    let (was, shown) = (before.view(now), after.view(now));
+    let is_new = head.version <= 1;
+    let differs =
+        is_new || shown.tier != before.shown || (&shown.provider, &shown.dues) != (&was.provider, &was.dues);
+    after.shown = shown.tier;
+    let head = Head { effective_tier: encode_effective_tier(&after)?, timer: after.timer(now), ..head };
+    let mut ops = vec![head.op(user)];
+    if differs {
+        ops.push(profile_op(user, &shown, now));
+    }
+    ops.extend(attention_ops(user, before, &after));
+    Ok(ops)
+}
+
+fn attention_ops(user: &UserId, before: &EffectiveTier, after: &EffectiveTier) -> Vec<Op> {
+    let overdue = |head: &EffectiveTier| {
+        let overdue = head.subscriptions.iter().filter(|held| held.overdue);
+        overdue.map(|held| (held.id.clone(), held.period_end)).collect::<BTreeMap<_, _>>()
     };
-    let head = Head {
-        version: book.head.version + 1,
-        facts: book.head.facts + new as u64,
-        counted_until: Some(until),
-        effective_tier: encode_effective_tier(&effective)?,
-    };
-    let shown = effective.view();
-    let differs = book.head.version == 0 || shown != before.view();
-    Ok((head, differs.then_some(shown)))
+    let (was, is) = (overdue(before), overdue(after));
+    let gone = was.keys().filter(|id| !is.contains_key(*id)).map(|id| unlist_op(user, id));
+    let new = is.iter().filter(|(id, end)| was.get(*id) != Some(*end)).filter_map(|(id, end)| {
+        Some(Attention { user: user.clone(), subscription: id.clone(), since: (*end)? }.list_op())
+    });
+    gone.chain(new).collect()
 }
 
 pub(crate) fn decode_effective_tier(head: &Head) -> Result<EffectiveTier, StoreError> {
     if head.effective_tier.is_empty() {
-        return Ok(EffectiveTier::default());
+        return Ok(EffectiveTier::new());
     }
     serde_json::from_str(&head.effective_tier)
         .map_err(|e| StoreError::Invalid(format!("effective tier in a user's head: {e}")))
@@ -205,10 +226,9 @@ fn row_ops(user: &UserId, before: &Entitlement, after: &Entitlement) -> Vec<Op> 
 
 /// Updates only our attributes: other services store theirs in the same row.
 pub(super) fn profile_op(user: &UserId, shown: &ProfileView, now: Time) -> Op {
-    let mut edits = vec![
-        Edit::Set(TIER, Value::text(shown.tier.as_str())),
-        Edit::Set(UPDATED_AT, Value::text(GoTime::trimmed(now).text())),
-    ];
+    let mut edits = vec![Edit::Set(UPDATED_AT, Value::text(GoTime::trimmed(now).text()))];
+    // Without a fact about the tier, another writer's stays.
+    edits.extend(shown.tier.map(|tier| Edit::Set(TIER, Value::text(tier.as_str()))));
     edits.extend(shown.provider.map(|provider| Edit::Set(PROVIDER, Value::text(provider.as_str()))));
     match &shown.dues {
         Some(dues) => edits.extend([

@@ -58,6 +58,8 @@ pub enum FindingKind {
     Tier,
     /// The groups are not those of the tier.
     Groups,
+    /// A timer is overdue: the entitlement clock has not booked it.
+    Timer,
 }
 
 impl FindingKind {
@@ -79,6 +81,7 @@ impl FindingKind {
             Self::Credits => "credits",
             Self::Tier => "tier",
             Self::Groups => "groups",
+            Self::Timer => "timer",
         }
     }
 }

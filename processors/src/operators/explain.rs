@@ -6,10 +6,9 @@ mod tier_changes;
 use dues_events::billing::record::membership_status;
 use dues_events::collections::eligibility::Rules;
 use dues_events::entitlements::credits::Movement;
-use dues_events::entitlements::profile::Profile;
 use dues_events::entitlements::rows::{PassRow, SubscriptionRow};
 use dues_events::{GoTime, Record, Time, UserId};
-use dues_projections::entitlements::access::{Access, access};
+use dues_projections::entitlements::access::{Access, access_or_profile};
 use dues_projections::entitlements::dues::TierMap;
 use dues_projections::entitlements::stripe::{fold, rows};
 use dues_projections::timeline::{Sources, Timeline, TimelineEntry, Upcoming, timeline};
@@ -59,7 +58,7 @@ pub async fn explain<E: Engine>(
         if store.balance(user).await?.is_some() { store.ledger(user).await? } else { Vec::new() };
     let incomes = store.incomes(user).await?;
     let sources = Sources { history: &history, stripe: &book.facts, ledger: &ledger, incomes: &incomes };
-    let story = timeline(&sources, rules, at);
+    let mut story = timeline(&sources, rules, at);
     let facts: Vec<_> = book.facts.iter().filter(|event| event.created <= at).cloned().collect();
     let entitlement = fold(&facts, at);
     let effective = tier_changes::effective_tier(&history, &facts, tiers, at);
@@ -68,14 +67,11 @@ pub async fn explain<E: Engine>(
         entitled.values().cloned().filter_map(|item| SubscriptionRow::from_item(item).ok()).collect();
     let passes: Vec<PassRow> =
         entitled.into_values().filter_map(|item| PassRow::from_item(item).ok()).collect();
-    let shown = effective.view();
-    let profile = Profile {
-        user: user.clone(),
-        tier: shown.tier,
-        provider: shown.provider,
-        dues: shown.dues,
-        updated_at: None,
-    };
+    // A profile that facts wrote later is no other writer's.
+    let is_ours = tier_changes::effective_tier(&history, &book.facts, tiers, Time::MAX_UTC).has_facts();
+    let profile = if is_ours { None } else { store.profile(user).await? };
+    let access = access_or_profile(&effective, profile.map(|profile| profile.tier), at);
+    let tier_changes = tier_changes::tier_changes(&mut story, &history, &facts, tiers, at);
     ledger.retain(|movement| movement.at <= at);
     let parked = store
         .parked()
@@ -86,9 +82,9 @@ pub async fn explain<E: Engine>(
     Ok(Explanation {
         user: user.clone(),
         at,
-        tier_changes: tier_changes::tier_changes(&story, &history, &facts, tiers),
+        tier_changes,
         story,
-        access: access(at, &passes, &subscriptions, Some(&profile)),
+        access,
         credits: ledger.iter().map(|movement| movement.amount).sum(),
         ledger,
         subscriptions,
@@ -130,7 +126,7 @@ impl Explanation {
         let change = |change: &TierChange| {
             json!({
                 "at": time(change.at), "from": change.from.as_str(), "to": change.to.as_str(),
-                "group": change.group,
+                "group": change.group, "cause": change.cause,
             })
         };
         let parked = |parked: &Parked| {

@@ -5,6 +5,9 @@
 //! history give the same result.
 
 use dues_events::billing::record::{History, Provider};
+use dues_events::calendar::Term;
+use dues_events::collections::ach::Consequence;
+use dues_events::collections::eligibility::Rules;
 use dues_events::ids::SubscriptionId;
 use dues_events::{GoTime, MovementId, PlanTier, Record, State, Time};
 use serde::{Deserialize, Serialize};
@@ -59,21 +62,42 @@ impl Default for TierMap {
 }
 
 /// The state of a billing record, as far as its user's tier depends on it.
+///
+/// A record that waits for its first attempt, or has its first attempt under way, has none: the renewal that
+/// the paid record before it promises is expected, and a member who simply pays costs one booking a period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DuesState {
-    /// Paid.
+    /// Paid or waived: its tier from the due date to the next one.
     Paid {
         /// The tier that was paid for.
         tier: PlanTier,
         /// When the next record falls due.
         until: Box<str>,
+        /// When a yearly record was settled: its later months bring credits of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        settled: Option<Box<str>>,
+        /// Waived, so it brings no credits.
+        #[serde(default, skip_serializing_if = "is_false")]
+        waived: bool,
     },
-    /// Paid, then reversed.
+    /// The latest attempt failed, before or after it had settled.
+    Failed {
+        /// When it failed.
+        at: Box<str>,
+        /// Whether it may be presented again.
+        again: bool,
+        /// When a requested cancellation ends it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cancel_at: Option<Box<str>>,
+    },
+    /// Presented again after a failure.
+    Retried,
+    /// Refunded; in heads of older versions, also returned late.
     TakenBack,
     /// Will not be paid: cancelled, paused, or too old.
     Ended,
-    /// Unpaid again after a pause.
+    /// To be collected: after a pause, a cancellation that was withdrawn, or a move to another due date.
     Open,
 }
 
@@ -89,9 +113,26 @@ pub struct PaidPeriod {
     /// Its state.
     #[serde(rename = "standing")]
     pub state: DuesState,
+    /// The record that renews a paid one, unless the membership ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<SubscriptionId>,
+    /// Whether it bars the member from collection.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub barred: bool,
+    /// How many later months of a paid year have brought their credits.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub months: u32,
     /// Where the user signs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A settlement that grants credits.
@@ -135,17 +176,17 @@ pub fn entitlement_change(
     tiers: &TierMap,
 ) -> Result<Option<EntitlementChange>, UnknownTier> {
     let (was, is) = (old.and_then(settlement), settlement(new));
-    let Some(state) = state(old, new, tiers)? else { return Ok(None) };
-    let tier = match (&state, &was, &is) {
+    // The old image has the tier of its own receipt, which may have been changed by hand.
+    let before = old.and_then(|old| period_of(old, tiers).ok().flatten());
+    let period = match (before, period_of(new, tiers)?) {
+        (None, None) => return Ok(None),
+        (Some(before), Some(after)) if before.says_the_same(&after) => return Ok(None),
+        (_, Some(after)) => after,
+        (Some(_), None) => kept(new, DuesState::Open),
+    };
+    let tier = match (&period.state, &was, &is) {
         (DuesState::Paid { tier, .. }, None, Some(_)) => Some(*tier),
         (_, _, _) => None,
-    };
-    let period = PaidPeriod {
-        record: new.subscription_id.clone(),
-        due: new.billing_date.text().into(),
-        version: new.version,
-        state,
-        provider: new.provider,
     };
     // Paid before and after is one settlement, repeated.
     let gone = if is.is_some() { None } else { was };
@@ -185,54 +226,118 @@ fn settlement(record: &Record) -> Option<Settled> {
     })
 }
 
-/// The new state of the record, if it differs from the old one.
-fn state(old: Option<&Record>, new: &Record, tiers: &TierMap) -> Result<Option<DuesState>, UnknownTier> {
-    let was = old.map(|old| &old.state);
-    Ok(match (was, &new.state) {
-        (_, State::Completed(_)) => {
-            let paid = paid(new, tiers)?;
-            // The old image has the tier of its own receipt, which may have been changed by hand.
-            let before = match old {
-                Some(old) if settlement(old).is_some() => paid_before(old, tiers),
-                Some(_) | None => None,
-            };
-            (before.as_ref() != Some(&paid)).then_some(paid)
+/// What to keep of a record: a function of one image, so that change stream and history agree.
+fn period_of(record: &Record, tiers: &TierMap) -> Result<Option<PaidPeriod>, UnknownTier> {
+    let state = match &record.state {
+        State::Completed(_) => paid(record, tiers, false)?,
+        State::Waived(_) => paid(record, tiers, true)?,
+        State::Error(_) => failed(record),
+        State::AchSent(_) if latest_failure(record).is_some() => DuesState::Retried,
+        State::Refunded(_) => DuesState::TakenBack,
+        State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..) => {
+            DuesState::Ended
         }
-        (Some(State::Refunded(_)), State::Refunded(_)) => None,
-        (_, State::Refunded(_)) | (Some(State::Completed(_)), State::Error(_)) => Some(DuesState::TakenBack),
-        (
-            Some(before),
-            State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..),
-        ) => (!is_ended(before)).then_some(DuesState::Ended),
-        // A row that was moved to another due date is no news.
-        (None, State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..)) => {
-            new.original_due_date.is_none().then_some(DuesState::Ended)
+        // The cancellation takes effect before the first attempt.
+        State::Scheduled
+            if record.cancel_at.as_ref().is_some_and(|at| at.at() <= record.billing_date.at()) =>
+        {
+            DuesState::Ended
         }
-        (Some(State::Paused(_)), State::Scheduled) => Some(DuesState::Open),
-        (_, State::Scheduled | State::AchSent(_) | State::Error(_) | State::Waived(_)) => None,
-    })
+        // The paid period before it lasts until the new due date.
+        State::Scheduled | State::AchSent(_) if record.original_due_date.is_some() => DuesState::Open,
+        State::Scheduled | State::AchSent(_) => return Ok(None),
+    };
+    Ok(Some(kept(record, state)))
 }
 
-fn is_ended(state: &State) -> bool {
-    match state {
-        State::Cancelled(_) | State::Stale(_) | State::Paused(_) | State::PausedSkipped(..) => true,
-        State::Scheduled
-        | State::AchSent(_)
-        | State::Completed(_)
-        | State::Error(_)
-        | State::Waived(_)
-        | State::Refunded(_) => false,
+fn kept(record: &Record, state: DuesState) -> PaidPeriod {
+    let next = match &state {
+        DuesState::Paid { until, .. } => renewal(record, until),
+        DuesState::Failed { .. }
+        | DuesState::Retried
+        | DuesState::TakenBack
+        | DuesState::Ended
+        | DuesState::Open => None,
+    };
+    PaidPeriod {
+        record: record.subscription_id.clone(),
+        due: record.billing_date.text().into(),
+        version: record.version,
+        state,
+        next,
+        barred: record.bar.is_some(),
+        months: 0,
+        provider: record.provider,
     }
 }
 
-fn paid(record: &Record, tiers: &TierMap) -> Result<DuesState, UnknownTier> {
-    let tier =
-        tiers.tier(record).ok_or_else(|| UnknownTier { name: record.plan.tier.as_str().to_owned() })?;
-    let due = record.billing_date.at();
-    let until = record.schedule().after(due).unwrap_or(due);
-    Ok(DuesState::Paid { tier, until: GoTime::trimmed(until).text().into() })
+impl PaidPeriod {
+    /// Whether a change between the two means nothing for the tier.
+    fn says_the_same(&self, other: &Self) -> bool {
+        self.state == other.state
+            && self.due == other.due
+            && self.next == other.next
+            && self.barred == other.barred
+    }
 }
 
-fn paid_before(record: &Record, tiers: &TierMap) -> Option<DuesState> {
-    paid(record, tiers).ok()
+fn paid(record: &Record, tiers: &TierMap, waived: bool) -> Result<DuesState, UnknownTier> {
+    let tier =
+        tiers.tier(record).ok_or_else(|| UnknownTier { name: record.plan.tier.as_str().to_owned() })?;
+    let (due, period) = (record.billing_date.at(), record.scheduled_date().at());
+    let until = record.schedule().from_in_later_period(period.max(due), period).unwrap_or(due);
+    let settled = match record.term {
+        Term::Yearly => settlement(record).map(|settled| settled.at.text().into()),
+        Term::Monthly => None,
+    };
+    Ok(DuesState::Paid { tier, until: GoTime::trimmed(until).text().into(), settled, waived })
+}
+
+/// The record that renews a paid one; `None` when the membership ends first.
+fn renewal(record: &Record, until: &str) -> Option<SubscriptionId> {
+    let until = dues_events::time::parse(until).ok()?;
+    let ends_first = record.cancel_at.as_ref().is_some_and(|at| at.at() <= until);
+    let goes_on = record.superseded_by.is_none() && record.bar.is_none() && !ends_first;
+    record.next.clone().filter(|_| goes_on)
+}
+
+fn failed(record: &Record) -> DuesState {
+    let at = latest_failure(record)
+        .or(record.last_run_date.as_ref().map(GoTime::at))
+        .unwrap_or_else(|| record.billing_date.at());
+    DuesState::Failed {
+        at: GoTime::trimmed(at).text().into(),
+        again: may_be_presented_again(record),
+        cancel_at: record.cancel_at.as_ref().map(|at| at.text().into()),
+    }
+}
+
+fn latest_failure(record: &Record) -> Option<Time> {
+    record.attempts.latest_failure(record.plan.amount).map(|(_, failed)| failed.at)
+}
+
+/// Whether collection goes on after a failure without anything that the member or an operator must do.
+fn may_be_presented_again(record: &Record) -> bool {
+    let failure = record.state.last_failure().and_then(|failed| failed.failure.consequence());
+    let code_allows = match failure {
+        None | Some(Consequence::Retry | Consequence::Notice) => true,
+        Some(
+            Consequence::NewAccount
+            | Consequence::NewAuthorisation
+            | Consequence::Correction
+            | Consequence::Stop
+            | Consequence::Bar,
+        ) => false,
+    };
+    code_allows
+        && record.bar.is_none()
+        && record.superseded_by.is_none()
+        && record.attempts.count() < Rules::default().presentments
+}
+
+/// The name of the credits of a later month of a paid year. It contains the settlement, as that of the first
+/// month does: a year that is paid again after a reversal grants its months again.
+#[must_use]
+pub fn month_grant(record: &SubscriptionId, settled: &str, month: u32) -> MovementId {
+    format!("grant:{record}:{settled}:month-{month}").into()
 }

@@ -17,7 +17,6 @@ use dues_events::billing::record::Provider;
 use dues_events::entitlements::credits::MovementKind;
 use dues_events::entitlements::stripe::{
     Checkout, CheckoutState, Fact, Invoice, PaymentIntent, Period, Purchase, Rank, StripeEvent, Subscription,
-    SubscriptionStatus,
 };
 use dues_events::entitlements::tier::PlanTier;
 use dues_events::ids::{PaymentIntentId, StripeSubscriptionId};
@@ -32,8 +31,8 @@ use reversals::Returns;
 pub struct Entitlement {
     /// Where the user signs in.
     pub provider: Option<Provider>,
-    /// The tier of the subscriptions.
-    pub tier: PlanTier,
+    /// Whether the events say anything about the tier: of a subscription, or of a pass, refunded or not.
+    pub says_a_tier: bool,
     /// Subscriptions, by id.
     pub subscriptions: BTreeMap<StripeSubscriptionId, HeldSubscription>,
     /// Founder passes.
@@ -42,14 +41,6 @@ pub struct Entitlement {
     pub grants: BTreeMap<String, CreditGrant>,
     /// When a founder pass grants the next credits.
     pub next_grant: Option<Time>,
-}
-
-impl Entitlement {
-    /// The tier of the founder passes.
-    #[must_use]
-    pub fn pass_tier(&self) -> PlanTier {
-        self.passes.keys().filter_map(|pass| tier_of_pass(*pass)).max().unwrap_or_default()
-    }
 }
 
 /// A subscription.
@@ -115,15 +106,10 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a StripeEvent>, now: Time) ->
         ..Entitlement::default()
     };
     entitlement.subscriptions = subscriptions(&events);
-    entitlement.tier = entitlement
-        .subscriptions
-        .values()
-        .filter(|held| gives_tier(held.latest.status))
-        .map(|held| held.tier)
-        .max()
-        .unwrap_or_default();
     let money = Returns::read(&events);
     let bought = purchases(&events);
+    let has_pass = bought.values().any(|(purchase, ..)| tier_of_pass(*purchase).is_some());
+    entitlement.says_a_tier = has_pass || !entitlement.subscriptions.is_empty();
     for (payment, (purchase, price, event)) in &bought {
         let back = money.returned(payment);
         match tier_of_pass(*purchase) {
@@ -172,18 +158,6 @@ fn provider(fact: &Fact) -> Option<Provider> {
         Fact::Checkout(checkout) => checkout.provider,
         Fact::PaymentIntent(payment) => payment.provider,
         Fact::Refund(_) | Fact::ChargeRefunded(_) | Fact::Dispute(_) => None,
-    }
-}
-
-/// Whether a subscription is paid, or Stripe still tries to collect it.
-fn gives_tier(status: SubscriptionStatus) -> bool {
-    match status {
-        SubscriptionStatus::Active | SubscriptionStatus::Trialing | SubscriptionStatus::PastDue => true,
-        SubscriptionStatus::Incomplete
-        | SubscriptionStatus::Unpaid
-        | SubscriptionStatus::Paused
-        | SubscriptionStatus::IncompleteExpired
-        | SubscriptionStatus::Canceled => false,
     }
 }
 

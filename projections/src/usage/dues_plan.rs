@@ -2,13 +2,19 @@
 
 use dues_events::entitlements::stripe::{Period, SubscriptionStatus};
 use dues_events::usage::{CREATED_AT, UPDATED_AT};
-use dues_events::{Item, Record, State, SubscriptionId, Time};
+use dues_events::{Item, Record, State, SubscriptionId, Time, UserId};
 use serde::{Deserialize, Serialize};
 
 use super::{row, set_period, text};
 
 /// How many billing records to keep: the current one, the one before, and some to spare.
 const REMEMBERED: usize = 6;
+
+/// The subscription id of a user's dues.
+#[must_use]
+pub fn dues_plan_id(user: &UserId) -> String {
+    format!("dues-{user}")
+}
 
 /// The state of a billing record, as far as the plan depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +120,8 @@ impl Records {
         let newest = closed().next()?;
         let paid = closed().find(|known| known.dues.state == DuesPlanState::Paid);
         let dues = &paid.unwrap_or(newest).dues;
-        let mut item = row(user, &format!("dues-{user}"), &dues.plan, newest.status(paid.is_some()).as_str());
+        let id = dues_plan_id(&user.into());
+        let mut item = row(user, &id, &dues.plan, newest.status(paid.is_some()).as_str());
         set_period(&mut item, dues.period.start, dues.period.end);
         item.set_text(CREATED_AT, text(newest.dues.since));
         item.set_text(UPDATED_AT, text(closed().map(|known| known.at).max().unwrap_or(newest.at)));

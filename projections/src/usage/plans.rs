@@ -101,6 +101,18 @@ impl Plans {
         self.plans.get(place).map_or(NO_TIER, |(id, _)| id)
     }
 
+    /// The lowest plan.
+    #[must_use]
+    pub fn lowest(&self) -> &str {
+        self.plans.first().map_or(NO_TIER, |(id, _)| id)
+    }
+
+    /// The plan with that name, if it is configured.
+    #[must_use]
+    pub fn configured_name(&self, plan: &str) -> Option<&str> {
+        self.place(plan).and_then(|place| self.plans.get(place)).map(|(id, _)| id.as_str())
+    }
+
     /// Uses per day of a feature on a plan; `None` means no limit. A feature that the plan does not list has
     /// a limit of 0.
     #[must_use]

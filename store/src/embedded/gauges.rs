@@ -6,8 +6,9 @@ use tokio::sync::mpsc::Sender;
 use super::{Embedded, Job, WAITING, schema};
 use crate::billing::money::MoneyStatus;
 use crate::engine::StoreError;
+use crate::entitlements::attention;
 use crate::parked::PARTS;
-use crate::table::{PARKED, UNAPPLIED_MONEY};
+use crate::table::{ENTITLEMENTS, PARKED, UNAPPLIED_MONEY};
 
 /// What a consumer of a stream has yet to read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,6 +64,14 @@ impl Embedded {
         self.read(|db| {
             let open = params![MoneyStatus::Open.as_str()];
             Ok(db.prepare_cached(&sql)?.query_row(open, |row| row.get(0))?)
+        })
+    }
+
+    /// How many subscriptions at Stripe need attention.
+    pub fn open_attention(&self) -> Result<u64, StoreError> {
+        let sql = format!("SELECT count(*) FROM {} WHERE pk = ?", schema::quoted(ENTITLEMENTS.name));
+        self.read(|db| {
+            Ok(db.prepare_cached(&sql)?.query_row(params![attention::PARTITION], |row| row.get(0))?)
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The SQL of the embedded engine, generated from the table definitions.
 
+use rusqlite::Connection;
+
 use crate::table::{self, Table};
 
 /// The file format (`user_version`); a later format gets another number and a migration.
@@ -42,6 +44,26 @@ pub(crate) fn create() -> String {
         }
     }
     sql
+}
+
+/// The statements that add the columns of indexes which an earlier version did not have. Rows from before
+/// lack the indexed attributes too, so the new columns are right when they are empty. The indexes themselves
+/// are in [`create`].
+pub(crate) fn add_columns(db: &Connection) -> rusqlite::Result<String> {
+    let mut known = db.prepare("SELECT name FROM pragma_table_info(?)")?;
+    let mut sql = String::new();
+    for table in table::EMBEDDED {
+        let columns: Vec<String> =
+            known.query_map([table.name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        if columns.is_empty() {
+            continue; // `create` makes the whole table.
+        }
+        let wanted = (0..table.indexes.len()).flat_map(|n| [format!("p{n}"), format!("s{n}")]);
+        for column in wanted.filter(|column| !columns.contains(column)) {
+            sql += &format!("ALTER TABLE {} ADD COLUMN {column};\n", quoted(table.name));
+        }
+    }
+    Ok(sql)
 }
 
 /// The number of tables in a complete file: ours, the change log, the streams, the checkpoints, and SQLite's

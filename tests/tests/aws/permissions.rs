@@ -8,6 +8,7 @@ mod entitling;
 mod publishing;
 mod settling;
 mod sweeping;
+mod ticking;
 
 use dues_events::billing::attempts::Resolution;
 use dues_events::billing::event::{AttemptName, Event, EventKind};

@@ -56,23 +56,16 @@ async fn access_has_a_priority_and_says_why<E: Engine>(engine: E) {
         subscription(id, kind, at, USER, "JOURNEYMAN", status, START)
     };
     deliver(&context, &[sub("e-1", "created", START, "trialing")], 1).await;
-    let why = "the profile says JOURNEYMAN: subscription sub_u-1 is trialing";
-    assert_eq!(
-        answer(START).await,
-        some("JOURNEYMAN", "profile", "-", why),
-        "a trial is not paid for, but the tier is shown"
-    );
+    let (end, tolerated) = ("2026-02-01T00:00:00Z", "2026-02-04T00:00:00Z");
+    let why = format!("subscription sub_u-1 is trialing until {end}");
+    assert_eq!(answer(START).await, some("JOURNEYMAN", "subscription", tolerated, &why));
 
     deliver(&context, &[sub("e-2", "updated", "2026-01-02T00:00:00Z", "active")], 1).await;
-    let end = "2026-02-01T00:00:00Z";
     let why = format!("subscription sub_u-1 is active until {end}");
-    assert_eq!(answer("2026-01-31T23:59:59Z").await, some("JOURNEYMAN", "subscription", end, &why));
-    let late = answer(end).await;
-    assert_eq!(
-        (late.0.as_str(), late.1.as_str()),
-        ("JOURNEYMAN", "profile"),
-        "the renewal may not have arrived yet"
-    );
+    assert_eq!(answer("2026-01-31T23:59:59Z").await, some("JOURNEYMAN", "subscription", tolerated, &why));
+    let why = format!("subscription sub_u-1 was active until {end}; its renewal may arrive within 3 days");
+    assert_eq!(answer("2026-02-03T23:59:59Z").await, some("JOURNEYMAN", "subscription", tolerated, &why));
+    assert_eq!(answer(tolerated).await, some("free", "default", "-", nothing), "no renewal has arrived");
 
     deliver(&context, &[sub("e-3", "deleted", "2026-01-10T00:00:00Z", "canceled")], 1).await;
     let why = format!("subscription sub_u-1 was cancelled and is paid for until {end}");

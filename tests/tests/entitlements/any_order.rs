@@ -1,13 +1,17 @@
 //! The same profile, subscriptions, passes and credits for any order, repetition, batching and concurrency
 //! of the events.
 
+use dues_events::Record;
+use dues_processors::entitlements::apply_dues;
 use dues_processors::entitlements::groups::{Directory as _, LocalDirectory, RateLimiter};
 use dues_processors::projector::Projector;
 use dues_processors::runtime::changes::Change;
 use dues_processors::runtime::redrive::process_stream;
-use dues_store::Engine;
+use dues_projections::entitlements::dues::TierMap;
+use dues_store::table::BILLING_ACTIVITY;
+use dues_store::{Engine, Store};
 use dues_tests::engines::memory::Memory;
-use dues_tests::fixtures::company::{Sent, counts, deliver, incoming};
+use dues_tests::fixtures::company::{Sent, counts, deliver, incoming, membership, monthly, payment, t};
 use dues_tests::fixtures::stripe::{
     checkout, dispute, invoice, invoice_payment, paid_later, payment_of, refund, subscription,
 };
@@ -16,6 +20,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+use super::world::World;
 use super::{USER, at, credits, rows, user};
 
 pub(super) const NOW: &str = "2026-06-15T00:00:00Z";
@@ -146,6 +151,117 @@ proptest! {
             prop_assert_eq!(rows(&engine).await, expected().await);
             Ok(())
         })?;
+    }
+}
+
+/// Changes of two billing records in the order of their versions: January is paid, returned late, presented
+/// again and paid; February fails once and is paid; then the member cancels.
+async fn dues_changes() -> Vec<(Option<Record>, Record)> {
+    let mut world = World::at(t("2026-01-05T00:00:00Z"));
+    let join = membership("m-1", "ACTIVATE", USER, "2026-01-05T00:00:00Z", monthly("2026-01-31"));
+    world.send(t("2026-01-05T00:00:00Z"), &[join]).await;
+    for (due, kind, transaction, at) in [
+        ("2026-01-31T00:00:00Z", "SUBMITTED", "c-1", "2026-01-31T08:00:00Z"),
+        ("2026-01-31T00:00:00Z", "COMPLETED", "c-1", "2026-02-02T08:00:00Z"),
+        ("2026-01-31T00:00:00Z", "RETURNED", "c-1", "2026-02-10T08:00:00Z"),
+        ("2026-01-31T00:00:00Z", "SUBMITTED", "c-2", "2026-02-12T08:00:00Z"),
+        ("2026-01-31T00:00:00Z", "COMPLETED", "c-2", "2026-02-14T08:00:00Z"),
+        ("2026-02-28T00:00:00Z", "SUBMITTED", "c-3", "2026-02-28T08:00:00Z"),
+        ("2026-02-28T00:00:00Z", "RETURNED", "c-3", "2026-03-03T08:00:00Z"),
+        ("2026-02-28T00:00:00Z", "SUBMITTED", "c-4", "2026-03-10T08:00:00Z"),
+        ("2026-02-28T00:00:00Z", "COMPLETED", "c-4", "2026-03-12T08:00:00Z"),
+    ] {
+        let record = world.record_due(USER, t(due)).await.unwrap();
+        let id = format!("{kind}-{transaction}");
+        world.send(t(at), &[payment(&id, kind, &record, transaction, at)]).await;
+    }
+    let cancel = membership("m-2", "CANCEL", USER, "2026-03-20T00:00:00Z", serde_json::json!({}));
+    world.send(t("2026-03-20T00:00:00Z"), &[cancel]).await;
+    let read = |item: Option<dues_events::Item>| item.map(|item| Record::from_item(item).unwrap());
+    let ours = world.engine.changes(0, 10_000).unwrap().into_iter();
+    let ours = ours.filter(|change| change.table == &BILLING_ACTIVITY);
+    ours.filter_map(|change| Some((read(change.old), read(change.new)?))).collect()
+}
+
+/// The rows without the times at which they were written, and the content of the head.
+async fn timeless<E: Engine>(store: &Store<E>) -> (BTreeMap<String, Value>, String) {
+    let mut rows = rows(&store.engine).await;
+    // It counts the calls to the directory.
+    rows.remove("EFFECT#GROUPS");
+    for row in rows.values_mut() {
+        for name in ["updatedAt", "lastReset", "lastTopUp", "expiresAt", "createdAt"] {
+            row.as_object_mut().unwrap().remove(name);
+        }
+    }
+    (rows, store.entitlement_head(&user()).await.unwrap().effective_tier)
+}
+
+/// What happens in a run: an event of Stripe's, the next change of one of the two records, or the clock.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Stripe(usize),
+    Dues(usize),
+    Clock,
+}
+
+async fn run(steps: &[Step], events: &[Sent], records: &[Vec<(Option<Record>, Record)>]) -> World {
+    let mut world = World::at(t("2026-01-01T00:00:00Z"));
+    let span = t(NOW) - t("2026-01-01T00:00:00Z");
+    let mut next = vec![0_usize; records.len()];
+    for (n, step) in (1..).zip(steps) {
+        // Time passes between the steps, in the same span whatever their order.
+        let now = t("2026-01-01T00:00:00Z") + span * n / i32::try_from(steps.len()).unwrap();
+        match step {
+            Step::Stripe(event) => world.send(now, &events[*event..=*event]).await,
+            Step::Dues(record) => {
+                world.clock.set_now(now);
+                // Each change twice, and the one before once more, as a stream may.
+                let place = next[*record];
+                for place in [place, place, place.saturating_sub(1)] {
+                    let (old, new) = &records[*record][place];
+                    apply_dues(&world.store(), &TierMap::default(), old.as_ref(), new).await.unwrap();
+                }
+                next[*record] += 1;
+            }
+            Step::Clock => drop(world.tick(now).await),
+        }
+    }
+    world.tick(t(NOW)).await;
+    world
+}
+
+/// Stripe's events in any order, the changes of each billing record in their own order, and the clock at any
+/// time in between: the same rows, the same head and the same credits.
+#[tokio::test]
+async fn the_clock_in_between_changes_nothing() {
+    let changes = dues_changes().await;
+    let of_due = |due: &str| {
+        let ours = changes.iter().filter(|(_, new)| new.billing_date.at() == t(due));
+        ours.cloned().collect::<Vec<_>>()
+    };
+    let records = [of_due("2026-01-31T00:00:00Z"), of_due("2026-02-28T00:00:00Z")];
+    assert!(records.iter().all(|changes| changes.len() > 3));
+    let events = life();
+    let mut steps: Vec<Step> = (0..events.len()).map(Step::Stripe).collect();
+    for (n, changes) in records.iter().enumerate() {
+        steps.extend(changes.iter().map(|_| Step::Dues(n)));
+    }
+    let world = run(&steps, &events, &records).await;
+    let expected = timeless(&world.store()).await;
+    // Both records were paid in the end; the first payment of January was taken back.
+    let balance = credits(&world.store()).await;
+    assert_eq!(balance, CREDITS + 5 + 5);
+    steps.extend([Step::Clock; 8]);
+    for seed in 0..12 {
+        let mut die = Rng::with_seed(seed);
+        let mut steps = steps.clone();
+        die.shuffle(&mut steps);
+        let repeated: Vec<Step> =
+            steps.iter().filter(|step| matches!(step, Step::Stripe(_))).step_by(5).copied().collect();
+        steps.extend(repeated);
+        let world = run(&steps, &events, &records).await;
+        assert_eq!(credits(&world.store()).await, balance, "seed {seed}");
+        assert_eq!(timeless(&world.store()).await, expected, "seed {seed}");
     }
 }
 

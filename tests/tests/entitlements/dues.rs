@@ -101,7 +101,8 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
     let store = at(&member.engine, NOW).store;
     let answer = access(&store, &user()).await.unwrap();
     assert_eq!((answer.tier, answer.source.as_str()), (PlanTier::Journeyman, "dues"));
-    assert_eq!(answer.until.unwrap().text(), "2026-02-28T00:00:00Z", "until the next one falls due");
+    assert_eq!(answer.until, None, "the renewal is expected: no timer");
+    assert!(answer.why.ends_with("are paid until 2026-02-28T00:00:00Z"), "{}", answer.why);
     assert_eq!(rows(&member.engine).await["PROFILE#u-1"]["provider"], "cognito");
 
     let returned = member.after(&[payment("p-3", "RETURNED", &record, "c-1", "2026-02-09T00:00:00Z")]).await;
@@ -125,7 +126,7 @@ async fn a_settlement_gives_the_tier_and_its_credits_and_a_late_return_takes_the
         payment("p-4", "SUBMITTED", &record, "c-2", "2026-02-10T00:00:00Z"),
         payment("p-5", "COMPLETED", &record, "c-2", "2026-02-12T00:00:00Z"),
     ];
-    assert_eq!(member.after(&again).await, [DuesOutcome::Applied]);
+    assert_eq!(member.after(&again).await, [const { DuesOutcome::Applied }; 2], "presented again, and paid");
     assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 5));
 }
 
@@ -142,12 +143,16 @@ async fn refunds_and_chargebacks_take_back_and_ordinary_returns_take_nothing() {
         assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 0), "{kind}");
     }
     let (mut member, record) = Member::new().await;
-    assert_eq!(member.after(&[payment("p-2", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z")]).await, []);
+    assert_eq!(
+        member.after(&[payment("p-2", "RETURNED", &record, "c-1", "2026-02-03T00:00:00Z")]).await,
+        [DuesOutcome::Applied],
+        "a failure is booked"
+    );
     assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 0), "it had brought nothing");
 }
 
-/// February fails while January is paid for: the tier stays, as with a subscription that is past due. Then
-/// the member leaves.
+/// February fails: the tier stays for the days of grace, as with a subscription that is past due. Then the
+/// member leaves, which ends the renewal and nothing that is paid for.
 #[tokio::test]
 async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
     let (mut member, record) = Member::new().await;
@@ -158,16 +163,28 @@ async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
         payment("p-3", "SUBMITTED", &next, "c-2", "2026-03-02T00:00:00Z"),
         payment("p-4", "RETURNED", &next, "c-2", "2026-03-04T00:00:00Z"),
     ];
-    assert_eq!(member.after(&failed).await, []);
+    assert_eq!(member.after(&failed).await, [DuesOutcome::Applied]);
     assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 5));
-    let outcomes =
+    let store = |time| at(&member.engine, time).store;
+    let grace = access(&store("2026-03-04T00:00:00Z"), &user()).await.unwrap();
+    assert_eq!(
+        (grace.tier, grace.until.unwrap().text()),
+        (PlanTier::Journeyman, "2026-03-18T00:00:00Z".into())
+    );
+    let told =
         member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
-    assert!(outcomes.contains(&DuesOutcome::Applied), "{outcomes:?}");
-    assert_eq!(member.tier_and_credits().await, (PlanTier::Free, 5), "what was paid for stays spendable");
+    assert!(told.contains(&DuesOutcome::Applied), "{told:?}");
+    assert_eq!(
+        member.tier_and_credits().await,
+        (PlanTier::Journeyman, 5),
+        "in February it is still paid for"
+    );
+    let left = access(&at(&member.engine, "2026-03-05T00:00:00Z").store, &user()).await.unwrap();
+    assert_eq!(left.tier, PlanTier::Free, "without a renewal it ended on 28 February");
 }
 
 #[tokio::test]
-async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
+async fn a_pause_ends_nothing_that_is_paid_for() {
     let (mut member, record) = Member::new().await;
     member.after(&[payment("p-2", "COMPLETED", &record, "c-1", "2026-02-03T00:00:00Z")]).await;
     member
@@ -179,15 +196,17 @@ async fn a_pause_rests_the_tier_and_its_end_brings_it_back() {
             json!({"pause_duration_months": 2}),
         )])
         .await;
-    assert_eq!(member.tier_and_credits().await.0, PlanTier::Free);
+    assert_eq!(member.tier_and_credits().await.0, PlanTier::Journeyman);
     let answer = access(&at(&member.engine, NOW).store, &user()).await.unwrap();
     assert_eq!(
-        (answer.tier, answer.source.as_str()),
-        (PlanTier::Journeyman, "dues"),
+        (answer.tier, answer.source.as_str(), answer.until.unwrap().text()),
+        (PlanTier::Journeyman, "dues", "2026-02-28T00:00:00Z".into()),
         "what is paid for can be used until it ends"
     );
     member.after(&[membership("m-3", "UNPAUSE", "u-1", "2026-02-06T00:00:00Z", json!({}))]).await;
     assert_eq!(member.tier_and_credits().await.0, PlanTier::Journeyman);
+    let answer = access(&at(&member.engine, NOW).store, &user()).await.unwrap();
+    assert_eq!(answer.until, None, "the renewal is expected again");
 }
 
 /// Both payment methods at once: the higher tier shows, the credits add up, and the end of one leaves the
@@ -210,7 +229,13 @@ async fn the_two_ways_of_paying_meet_in_one_profile() {
         1,
     )
     .await;
-    assert_eq!(member.tier_and_credits().await, (PlanTier::Journeyman, 20), "the dues are still paid");
+    assert_eq!(member.tier_and_credits().await, (PlanTier::Sage, 20), "it is paid for until 1 March");
+    let march = access(&at(&member.engine, "2026-03-01T00:00:00Z").store, &user()).await.unwrap();
+    assert_eq!(
+        (march.tier, march.source.as_str()),
+        (PlanTier::Journeyman, "dues"),
+        "the dues are still paid"
+    );
     deliver(
         &context,
         &[checkout("e-4", "2026-02-05T00:00:00Z", "u-1", "GUILD_BUILDER", 99900, "pi_1", "paid")],

@@ -4,16 +4,19 @@
 
 mod answers;
 mod any_order;
+mod clock;
 mod crash;
 mod credits;
 mod dues;
 mod groups;
+mod lifetimes;
 mod projector;
 mod rules;
 mod stripe_cost;
 mod stripe_signatures;
 mod waiting;
 mod webhook;
+mod world;
 
 use dues_events::{PlanTier, Time, UserId};
 use dues_processors::Context;

@@ -1,12 +1,13 @@
 //! EventBridge events as Lambda delivers them, one for each invocation: `webhook-worker`,
-//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `sweep`, `usage-reset`. On an error,
-//! Lambda redelivers the event.
+//! `webhook-balance-worker`, `collections-job`, `notifier-scheduler`, `sweep`, `entitlement-clock`,
+//! `usage-reset`. On an error, Lambda redelivers the event.
 //!
 //! The types are our own: those of `aws_lambda_events` need a feature that links `serde_with`, and fail on
 //! fields that nothing here reads.
 
 use dues_events::collections::eligibility::Rules;
 use dues_events::wire::WireError;
+use dues_projections::entitlements::dues::TierMap;
 use dues_store::lock::Locks;
 use dues_store::{CommitError, Engine, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use crate::collections::notifier::NotifierSummary;
 use crate::collections::signals::{self, SignalOutcome};
 use crate::collections::worker::Tally;
 use crate::collections::{Collector, UserCollection};
+use crate::entitlements::clock::{self, ClockReport};
 use crate::messaging::bus::Bus;
 use crate::messaging::queue::Queue;
 use crate::runtime::json_fields::Fields;
@@ -191,7 +193,8 @@ pub async fn collections_job<E: Engine, Q: Queue>(
     Ok(summary)
 }
 
-/// Input from the schedules of `notifier-scheduler`, `sweep` and `usage-reset`; its content is ignored.
+/// Input from the schedules of `notifier-scheduler`, `sweep`, `entitlement-clock` and `usage-reset`; its
+/// content is ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct Tick {}
 
@@ -215,6 +218,20 @@ pub async fn sweep<E: Engine>(store: &Store<E>, _: Tick) -> Result<SweepSummary,
     let SweepSummary { users, rolled_forward, created, followups, removed } = swept;
     tracing::info!(users, rolled_forward, created, followups, removed, "sweep");
     Ok(swept)
+}
+
+/// `entitlement-clock`: books the timers that are due. Members that could not be booked fail the run, after
+/// all others are booked.
+pub async fn entitlement_clock<E: Engine>(
+    store: &Store<E>,
+    tiers: &TierMap,
+    _: Tick,
+) -> Result<ClockReport, String> {
+    let report = clock::entitlement_clock(store, tiers).await.map_err(|error| error.to_string())?;
+    let ClockReport { due, booked, tiers, months, attention, rebuilt, failed, failure } = &report;
+    tracing::info!(due, booked, tiers, months, attention, rebuilt, failed, failure, "entitlement clock");
+    report.check()?;
+    Ok(report)
 }
 
 /// `usage-reset`: deletes the daily usage of days that are over.

@@ -1,14 +1,17 @@
 //! Entitlements: tiers, passes, subscriptions and credits, compared with the payments they come from.
 
+use chrono::TimeDelta;
 use dues_events::attributes::{PK, SK, TYPE};
 use dues_events::billing::record::{History, Provider, ReadError};
 use dues_events::entitlements::credits::{BALANCE_SORT, MOVEMENT_TYPE, Movement, MovementKind};
 use dues_events::entitlements::group_effect::{GROUPS_EFFECT_SORT, GroupsEffect};
 use dues_events::entitlements::profile::profile_sort;
 use dues_events::entitlements::rows::{PASS_PREFIX, SUBSCRIPTION_PREFIX};
-use dues_events::{Balance, Item, MovementId, Profile, UserId};
-use dues_projections::entitlements::dues::{TierMap, entitlement_changes};
-use dues_projections::entitlements::effective_tier::{EffectiveTier, ProfileView};
+use dues_events::{Balance, GoTime, Item, MovementId, Profile, Time, UserId};
+use dues_projections::entitlements::dues::{
+    DuesState, EntitlementChange, TierMap, entitlement_changes, month_grant,
+};
+use dues_projections::entitlements::effective_tier::EffectiveTier;
 use dues_projections::entitlements::stripe::{fold, rows};
 use dues_store::entitlements::Book;
 use dues_store::table::{ENTITLEMENTS, GG_CORE};
@@ -19,6 +22,11 @@ use super::{Audit, FindingKind, differences};
 use crate::entitlements::decode_effective_tier;
 
 type Rows = BTreeMap<String, Item>;
+
+/// How long a timer may wait for the entitlement clock: three of its runs.
+const TIMER_LATENCY: TimeDelta = TimeDelta::minutes(15);
+/// The months of a paid year after the first.
+const LATER_MONTHS: u32 = 11;
 
 /// Compares everything a user has in `gg_core` with the user's journal and billing history.
 pub(super) async fn check<E: Engine>(
@@ -53,7 +61,9 @@ pub(super) async fn check<E: Engine>(
     audit.rows += core.len() as u64;
     let there: Rows =
         core.into_iter().map(|item| (item.text(SK).unwrap_or_default().to_owned(), item)).collect();
-    if let Err(error) = compare(audit, user, &book, history, tiers, &there) {
+    let now = store.clock.now();
+    let compared = compare(audit, (user, now), &book, history, tiers, &there);
+    if let Err(error) = compared {
         audit.find(FindingKind::Unreadable, &GG_CORE, &error.key, error.to_string());
     }
     Ok(())
@@ -61,7 +71,7 @@ pub(super) async fn check<E: Engine>(
 
 fn compare(
     audit: &mut Audit,
-    user: &UserId,
+    (user, now): (&UserId, Time),
     book: &Book,
     history: &[History],
     tiers: &TierMap,
@@ -89,72 +99,101 @@ fn compare(
         .iter()
         .map(|(name, grant)| (name.clone(), i64::try_from(grant.stands).unwrap_or(i64::MAX)))
         .collect();
-    let mut effective = EffectiveTier {
-        subscribed: entitlement.tier,
-        passes: entitlement.pass_tier(),
-        provider: entitlement.provider,
-        next_grant: entitlement.next_grant,
-        paid_periods: Vec::new(),
+    let changes = entitlement_changes(history, tiers, None);
+    let expected = EffectiveTier::of_facts(&entitlement, &changes);
+    let known = match decode_effective_tier(&book.head) {
+        Ok(known) => known,
+        Err(error) => {
+            audit.find(
+                FindingKind::Unreadable,
+                &ENTITLEMENTS,
+                format!("USER#{user}/HEAD"),
+                error.to_string(),
+            );
+            return Ok(());
+        }
     };
-    dues(history, tiers, &mut effective, &mut grants);
-    profile(audit, user, book, &effective, there)?;
+    dues(&changes, &known, &mut grants);
+    profile(audit, (user, now), book, &known, expected, there)?;
     credits(audit, user, &grants, there)
 }
 
-/// Folds billing history: the paid periods, and the credits of each settlement.
-fn dues(
-    history: &[History],
-    tiers: &TierMap,
-    effective: &mut EffectiveTier,
-    grants: &mut BTreeMap<String, i64>,
-) {
-    for change in entitlement_changes(history, tiers, None) {
+/// The credits of each settlement, and of the later months of paid years as far as the head has counted them.
+fn dues(changes: &[EntitlementChange], known: &EffectiveTier, grants: &mut BTreeMap<String, i64>) {
+    let mut years = BTreeMap::new();
+    for change in changes {
         if let Some((settled, tier)) = &change.settled {
             grants.insert(settled.grant.to_string(), tier.monthly_credits().into());
         }
         if let Some(gone) = &change.gone {
             grants.insert(gone.grant.to_string(), 0);
         }
-        effective.record(change.paid_period);
+        let record = &change.paid_period.record;
+        match &change.paid_period.state {
+            DuesState::Paid { tier, settled: Some(settled), .. } => {
+                years.entry(record).or_insert((*tier, settled.clone())).0 = *tier;
+            }
+            DuesState::Paid { settled: None, .. }
+            | DuesState::Failed { .. }
+            | DuesState::Retried
+            | DuesState::TakenBack
+            | DuesState::Ended
+            | DuesState::Open => {
+                years.remove(record);
+            }
+        }
+    }
+    for (record, (tier, settled)) in years {
+        // A year that the head has forgotten is over.
+        let of_record = known.paid_periods.iter().find(|period| period.record == *record);
+        for month in 1..=of_record.map_or(LATER_MONTHS, |period| period.months) {
+            grants.insert(month_grant(record, &settled, month).to_string(), tier.monthly_credits().into());
+        }
     }
 }
 
+/// Compares the head with the facts, and the profile with the head at this time.
 fn profile(
     audit: &mut Audit,
-    user: &UserId,
+    (user, now): (&UserId, Time),
     book: &Book,
-    effective: &EffectiveTier,
+    known: &EffectiveTier,
+    mut expected: EffectiveTier,
     there: &Rows,
 ) -> Result<(), ReadError> {
+    // Other services may write profiles of users without events here. Heads of an earlier version wait for
+    // the entitlement clock.
+    if book.head.version == 0 || known.is_outdated() {
+        return Ok(());
+    }
     let sort = profile_sort(user);
     let key = format!("USER#{user}/{sort}");
-    if book.head.version > 0 {
-        match decode_effective_tier(&book.head) {
-            Ok(known) if known == *effective => {}
-            Ok(known) => {
-                let detail = format!("the effective tier is {known:?} and should be {effective:?}");
-                audit.find(FindingKind::Differs, &ENTITLEMENTS, format!("USER#{user}/HEAD"), detail);
-            }
-            Err(error) => audit.find(
-                FindingKind::Unreadable,
-                &ENTITLEMENTS,
-                format!("USER#{user}/HEAD"),
-                error.to_string(),
-            ),
-        }
+    let head = || format!("USER#{user}/HEAD");
+    take_bookings(&mut expected, known);
+    if *known != expected {
+        let detail = format!("it stands for {known:?} and should for {expected:?}");
+        audit.find(FindingKind::Differs, &ENTITLEMENTS, head(), detail);
     }
-    // Other services may write profiles of users without events here.
-    if book.head.version == 0 {
-        return Ok(());
+    if let Some(timer) = book.head.timer.filter(|timer| *timer + TIMER_LATENCY < now) {
+        let detail = format!(
+            "its timer of {} is overdue: the entitlement clock does not run",
+            GoTime::trimmed(timer).text()
+        );
+        audit.find(FindingKind::Timer, &ENTITLEMENTS, head(), detail);
     }
     let Some(item) = there.get(&sort) else {
         audit.find(FindingKind::Missing, &GG_CORE, key, "the user was booked and has no profile");
         return Ok(());
     };
     let profile = Profile::from_item(item.clone())?;
-    let ProfileView { tier, provider, dues } = effective.view();
+    let should = expected.view(now);
+    // What changes by itself is booked by the next run of the clock.
+    let awaits_clock = book.head.timer.is_some_and(|timer| timer <= now);
+    let tier = if awaits_clock { known.shown } else { should.tier };
+    let tier = tier.unwrap_or(profile.tier);
+    let (provider, dues) = (should.provider, should.dues);
     if profile.tier != tier || profile.dues != dues || (provider.is_some() && profile.provider != provider) {
-        let shown = |tier: dues_events::PlanTier,
+        let shows = |tier: dues_events::PlanTier,
                      dues: &Option<dues_events::entitlements::profile::PaidDues>| {
             let dues = dues.as_ref().map_or(String::new(), |dues| {
                 format!(" with dues of {} until {}", dues.tier, dues.until.text())
@@ -162,7 +201,7 @@ fn profile(
             format!("{tier}{dues}")
         };
         let detail =
-            format!("it shows {} and should show {}", shown(profile.tier, &profile.dues), shown(tier, &dues));
+            format!("it shows {} and should show {}", shows(profile.tier, &profile.dues), shows(tier, &dues));
         audit.find(FindingKind::Tier, &GG_CORE, key.as_str(), detail);
     }
     match there.get(GROUPS_EFFECT_SORT).map(|item| GroupsEffect::from_item(item.clone())).transpose()? {
@@ -182,6 +221,18 @@ fn profile(
         Some(_) | None => {}
     }
     Ok(())
+}
+
+/// Takes over what only bookings know, and no fact: what was shown, listed and counted.
+fn take_bookings(expected: &mut EffectiveTier, known: &EffectiveTier) {
+    expected.shown = known.shown;
+    for held in &mut expected.subscriptions {
+        held.overdue = known.subscriptions.iter().any(|other| other.id == held.id && other.overdue);
+    }
+    for period in &mut expected.paid_periods {
+        let same = known.paid_periods.iter().find(|other| other.record == period.record);
+        period.months = same.map_or(0, |same| same.months);
+    }
 }
 
 /// Compares the balance with the ledger, and the ledger with what the payments grant.

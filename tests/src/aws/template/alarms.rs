@@ -67,6 +67,8 @@ pub(super) fn of_function(function: Function) -> String {
 fn failures_until_alarm(function: Function) -> (u32, u32) {
     match function {
         Function::Sweep => (1, 1),
+        // It runs once in each of these periods, and the next run repairs a single failure.
+        Function::EntitlementClock => (1, 2),
         Function::AchHandler
         | Function::Memberships
         | Function::StripeWebhook
