@@ -5,8 +5,8 @@
 //! |---|---|
 //! | founder pass | for ever, before everything else |
 //! | dues that are paid or waived | from the due date to the next one |
-//! | a renewal of paid dues that is still tried | on, while under way and for [`AccessRules::grace_days`] after a failure |
-//! | Stripe: active, trialing | to the end of the period, and [`AccessRules::renewal_tolerance_days`] for the renewal's event |
+//! | a renewal of paid dues that is still tried | while under way, and `grace_days` after a failure |
+//! | Stripe: active, trialing | to the end of the period, and `renewal_tolerance_days` more |
 //! | Stripe: past due | while Stripe says so |
 //! | Stripe: canceled | to the end of the period |
 //!

@@ -175,21 +175,33 @@ pub fn entitlement_change(
     new: &Record,
     tiers: &TierMap,
 ) -> Result<Option<EntitlementChange>, UnknownTier> {
+    // On its way to another due date: the row at its destination says what changed.
+    if new.moved_to.is_some() {
+        return Ok(None);
+    }
     let (was, is) = (old.and_then(settlement), settlement(new));
+    // Another transaction pays it now: its grant takes the place of the one before.
+    let is_repaid = was.as_ref().zip(is.as_ref()).is_some_and(|(was, is)| was.grant != is.grant);
     // The old image has the tier of its own receipt, which may have been changed by hand.
     let before = old.and_then(|old| period_of(old, tiers).ok().flatten());
     let period = match (before, period_of(new, tiers)?) {
         (None, None) => return Ok(None),
-        (Some(before), Some(after)) if before.says_the_same(&after) => return Ok(None),
+        (Some(before), Some(after)) if before.says_the_same(&after) && !is_repaid => return Ok(None),
         (_, Some(after)) => after,
         (Some(_), None) => kept(new, DuesState::Open),
     };
-    let tier = match (&period.state, &was, &is) {
-        (DuesState::Paid { tier, .. }, None, Some(_)) => Some(*tier),
-        (_, _, _) => None,
+    let is_new = is.is_some() && (was.is_none() || is_repaid);
+    let tier = match &period.state {
+        DuesState::Paid { tier, .. } if is_new => Some(*tier),
+        DuesState::Paid { .. }
+        | DuesState::Failed { .. }
+        | DuesState::Retried
+        | DuesState::TakenBack
+        | DuesState::Ended
+        | DuesState::Open => None,
     };
-    // Paid before and after is one settlement, repeated.
-    let gone = if is.is_some() { None } else { was };
+    // Paid by the same settlement before and after: nothing is gone.
+    let gone = was.filter(|_| is.is_none() || is_repaid);
     Ok(Some(EntitlementChange { paid_period: period, settled: is.zip(tier), gone }))
 }
 
@@ -219,8 +231,17 @@ pub fn entitlement_changes(
 fn settlement(record: &Record) -> Option<Settled> {
     let State::Completed(payment) = &record.state else { return None };
     let at = payment.at.clone().unwrap_or_else(|| record.billing_date.clone());
+    let settled_then = record.attempts.as_slice().iter().filter_map(|attempt| attempt.settled.as_ref());
+    let name = format!("grant:{}:{}", record.subscription_id, at.text());
+    let grant = match &payment.transaction_id {
+        // The bank settles in batches: two transactions of one record can have the same time.
+        Some(id) if settled_then.filter(|settled| settled.at == at.at()).count() > 1 => {
+            format!("{name}:{id}")
+        }
+        Some(_) | None => name,
+    };
     Some(Settled {
-        grant: format!("grant:{}:{}", record.subscription_id, at.text()).into(),
+        grant: grant.into(),
         at,
         payment: payment.transaction_id.as_ref().map(ToString::to_string),
     })

@@ -171,9 +171,9 @@ async fn a_failed_renewal_keeps_the_tier_and_leaving_ends_it() {
         (grace.tier, grace.until.unwrap().text()),
         (PlanTier::Journeyman, "2026-03-18T00:00:00Z".into())
     );
-    let told =
+    let outcomes =
         member.after(&[membership("m-2", "CLOSEACCOUNT", "u-1", "2026-03-05T00:00:00Z", json!({}))]).await;
-    assert!(told.contains(&DuesOutcome::Applied), "{told:?}");
+    assert!(outcomes.contains(&DuesOutcome::Applied), "{outcomes:?}");
     assert_eq!(
         member.tier_and_credits().await,
         (PlanTier::Journeyman, 5),

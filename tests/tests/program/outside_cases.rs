@@ -245,3 +245,43 @@ fn a_record_with_very_many_changes_is_still_billed_and_closed() {
     assert_eq!(dues.members(&[plain("m-9", "CLOSEACCOUNT", "u-1", "2026-02-03")]), counts([("applied", 1)]));
     assert_eq!(dues.statuses("u-1"), ["ACHSENT", "CANCELLED"]);
 }
+
+/// When all money went back, so did the credits, whichever of several transactions paid, and when.
+#[test]
+fn credits_go_back_with_the_last_of_the_money() {
+    let first = |dues: &Dues| Debit::new("u-1", &dues.id("u-1", 0), "c-1");
+    let balance = |dues: &Dues| dues.json(&["show", "u-1"])["credits"]["balance"].as_i64().unwrap();
+    let day = |n: usize| format!("2026-02-{n:02}");
+    for (steps, credits) in [
+        // Another transaction is under way while the one that paid is returned.
+        ("1 sent 2, 2 settled 3, 2 returned 4", 0),
+        ("1 sent 2, 2 settled 3, 2 returned 4, 1 returned 5", 0),
+        // The second takes over, and is returned too.
+        ("1 settled 3, 2 settled 4, 1 returned 5", 5),
+        ("1 settled 3, 2 settled 4, 1 returned 5, 2 returned 6", 0),
+        ("1 settled 3, 2 settled 4, 1 refunded 5, 2 charged 6", 0),
+        // Both settled at the same instant, as one batch of the bank.
+        ("1 settled 3, 1 returned 4, 2 settled 3", 5),
+        ("1 settled 3, 1 returned 4, 2 settled 3, 2 returned 5", 0),
+        ("1 settled 3, 2 settled 3, 1 returned 4", 5),
+        ("1 settled 3, 2 settled 3, 1 returned 4, 2 returned 5", 0),
+    ] {
+        let dues = member();
+        let debit = first(&dues);
+        for (n, step) in steps.split(", ").enumerate() {
+            let words: Vec<&str> = step.split(' ').collect();
+            let (debit, on) = (debit.again(&format!("c-{}", words[0])), day(words[2].parse().unwrap()));
+            let event = format!("p-{n}");
+            let report = match words[1] {
+                "sent" => debit.submitted(&event, &on),
+                "settled" => debit.completed(&event, &on),
+                "returned" => debit.returned(&event, &on, "R01", "no funds"),
+                "refunded" => debit.refunded(&event, &on),
+                _ => debit.charged_back(&event, &on),
+            };
+            assert_eq!(dues.payments(&[report]), counts([("applied", 1)]), "{steps}: {step}");
+        }
+        assert_eq!(balance(&dues), credits, "{steps}");
+        audit(&dues);
+    }
+}
