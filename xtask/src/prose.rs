@@ -77,14 +77,10 @@ const KEPT: &[(&str, &str)] = &[
 /// Files that are not prose of ours: this list itself, recorded test cases, tables of cases in columns.
 const EXEMPT: &[&str] = &["xtask/src/prose.rs", "events/tests/state_table.rs"];
 
-/// Folders and files that are still to be reworded. Temporary: it only ever gets shorter.
-const PENDING: &[&str] = &[];
-
 /// Everything wrong with a file's wording and width, as `path:line: what`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {
     let is_prose = [".rs", ".md", ".js", ".mjs", ".css"].iter().any(|end| path.ends_with(end));
-    let is_pending = PENDING.iter().any(|start| path.starts_with(start));
-    if !is_prose || is_pending || EXEMPT.contains(&path) {
+    if !is_prose || EXEMPT.contains(&path) {
         return Vec::new();
     }
     let has_width = path.ends_with(".rs") || path.ends_with(".md");
@@ -199,12 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn folders_to_be_reworded_exist_and_stored_names_occur() {
+    fn stored_names_occur() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for start in PENDING {
-            let with_extension = root.join(format!("{start}.rs"));
-            assert!(root.join(start).exists() || with_extension.exists(), "{start} is not there any more");
-        }
         for (file, name) in KEPT {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             assert!(text.contains(name), "{file} has no {name}: drop it from the list");

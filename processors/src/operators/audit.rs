@@ -6,6 +6,7 @@
 
 mod billing;
 mod entitlements;
+mod money;
 
 use dues_events::entitlements::credits::partition;
 use dues_events::entitlements::profile::user_of;
@@ -140,8 +141,8 @@ impl Audit {
     }
 }
 
-/// Audits billing records, entitlements and credits, then the read models, and reports after each batch how
-/// many events were folded so far.
+/// Audits billing records, entitlements and credits, then unapplied money and the read models, and reports
+/// after each batch how many events were folded so far.
 ///
 /// Runs concurrent with writers: findings are checked again, and reported only if they persist.
 ///
@@ -163,6 +164,15 @@ pub async fn audit<E: Engine>(
         let suspects = std::mem::take(&mut audit.suspects);
         audit.confirm(members(store, suspects, &tiers, &mut |_| {}).await?);
     }
+    let mut listed = money::check(store).await?;
+    for _ in 1..CHECKS {
+        if listed.findings.is_empty() {
+            break;
+        }
+        store.clock.sleep(PAUSE).await;
+        listed.confirm(money::check(store).await?);
+    }
+    audit.add(listed);
     for read_model in read_models.iter() {
         let before = audit.events;
         let mut rows = model(store, read_model, &mut |events| progress(before + events)).await?;

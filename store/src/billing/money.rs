@@ -136,6 +136,12 @@ impl MoneyRow {
         event
     }
 
+    /// The rows that follow from a record.
+    #[must_use]
+    pub fn all_of(record: &Record) -> Vec<Self> {
+        record.unapplied_money().into_iter().map(|money| Self::of(record, money)).collect()
+    }
+
     fn of(record: &Record, money: UnappliedMoney) -> Self {
         Self {
             id: id_of(&record.subscription_id, money.transaction_id.as_ref(), money.number),

@@ -285,3 +285,33 @@ fn credits_go_back_with_the_last_of_the_money() {
         audit(&dues);
     }
 }
+
+/// A listing that does not say what its record says is found, whatever it was changed to.
+#[test]
+fn a_forged_listing_of_money_is_found() {
+    let dues = member();
+    let debit = Debit::new("u-1", &dues.id("u-1", 0), "c-1");
+    dues.payments(&[debit.completed("p-1", "2026-02-03"), debit.again("c-2").completed("p-2", "2026-02-04")]);
+    let file = dues.beside("all.ndjson");
+    dues.ok(&["export", file.to_str().unwrap()]);
+    let exported = std::fs::read_to_string(&file).unwrap();
+    let forged = |n: usize, from: &str, to: &str| {
+        let lines = exported.lines().map(|line| match line.contains("\"dues-unapplied-money\"") {
+            true => line.replacen(from, to, 1),
+            false => line.to_owned(),
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        assert_eq!(text == exported.trim_end(), from == to, "{from}");
+        let file = dues.file(&format!("forged-{n}.ndjson"), text.as_bytes());
+        let data = dues.beside(&format!("forged-{n}"));
+        let run = |args: &[&str]| {
+            let data = ["--data", data.to_str().unwrap()];
+            std::process::Command::new(crate::support::run::program()).args(data).args(args).output().unwrap()
+        };
+        assert!(run(&["import", &file]).status.success());
+        run(&["audit"]).status.success()
+    };
+    assert!(forged(0, "14.99", "14.99"));
+    assert!(!forged(1, "14.99", "1.99"));
+    assert!(!forged(2, "OPEN", "DISMISSED"));
+}
