@@ -1,11 +1,13 @@
 //! `dues audit`: compares every row with the fold of its history.
 
 use dues_processors::operators::audit::{Audit, audit};
+use dues_store::Store;
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
 
 use crate::args::AuditArgs;
+use crate::local::clock::clock;
 use crate::local::followers::catch_up;
 use crate::local::settings;
 use crate::output::{self, Error};
@@ -14,7 +16,7 @@ use crate::output::{self, Error};
 const MAX_LISTED: usize = 50;
 
 pub(crate) async fn run(data: &Path, args: &AuditArgs) -> Result<(), Error> {
-    let store = output::open_existing(data)?;
+    let store = Store { clock: clock(args.as_of.as_of), ..output::open_existing(data)? };
     // Pending follow-ups are not findings.
     catch_up(&store).await?;
     let bar = output::spinner("events");
@@ -51,6 +53,7 @@ fn print_json(audit: &Audit, millis: u64) -> Result<(), Error> {
     output::print_json(&json!({
         "events": audit.events, "rows": audit.rows, "millis": millis,
         "events_per_s": audit.events * 1000 / millis, "findings": findings,
+        "overdue_timers": audit.overdue_timers,
     }))
 }
 
@@ -68,6 +71,12 @@ fn print_text(audit: &Audit, millis: u64) -> Result<(), Error> {
         output::print_line(&format!("… and {} more; --json lists all", output::grouped(more as u64)))?;
     }
     let n = output::grouped;
+    if audit.overdue_timers > 0 {
+        output::notice(&format!(
+            "{} timers are overdue: the entitlement clock does not run; `dues clock` books them",
+            n(audit.overdue_timers)
+        ));
+    }
     output::print_line(&format!(
         "{} events folded, {} rows compared ({} events/s): {}",
         n(audit.events),

@@ -10,7 +10,7 @@ use dues_events::billing::record::{Record, Status};
 use dues_events::entitlements::credits::{MOVEMENT_TYPE, Movement};
 use dues_events::entitlements::profile::{PROFILE_PREFIX, Profile};
 use dues_events::entitlements::rows::PASS_KIND;
-use dues_events::{Item, Money, MovementKind, Time, attributes};
+use dues_events::{GoTime, Item, Money, MovementKind, Time, attributes};
 use dues_processors::collections::Collector;
 use dues_processors::collections::gateway::sandbox::{Odds, Sandbox};
 use dues_processors::collections::job::{JobRun, Staleness};
@@ -495,7 +495,8 @@ fn report(
     }
     output::print_line(&format!("  dues --data {data} show customer-000000"))?;
     output::print_line(&format!("  dues --data {data} parked"))?;
-    output::print_line(&format!("  dues --data {data} audit"))?;
+    let end = GoTime::trimmed(simulation.context.store.clock.now()).text();
+    output::print_line(&format!("  dues --data {data} audit --as-of {end}"))?;
     if totals.wrong_tiers > 0 {
         return Err(Error::Message(format!("{} profiles show a wrong tier", totals.wrong_tiers)));
     }

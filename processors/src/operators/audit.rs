@@ -59,8 +59,6 @@ pub enum FindingKind {
     Tier,
     /// The groups are not those of the tier.
     Groups,
-    /// A timer is overdue: the entitlement clock has not booked it.
-    Timer,
 }
 
 impl FindingKind {
@@ -82,7 +80,6 @@ impl FindingKind {
             Self::Credits => "credits",
             Self::Tier => "tier",
             Self::Groups => "groups",
-            Self::Timer => "timer",
         }
     }
 }
@@ -110,6 +107,9 @@ pub struct Audit {
     pub rows: u64,
     /// The findings, sorted by table and key.
     pub findings: Vec<Finding>,
+    /// Timers that the entitlement clock should have booked. No row disagrees with its history: the job does
+    /// not run.
+    pub overdue_timers: u64,
     /// The users with findings.
     suspects: Vec<String>,
 }
@@ -118,6 +118,7 @@ impl Audit {
     fn add(&mut self, other: Self) {
         self.events += other.events;
         self.rows += other.rows;
+        self.overdue_timers += other.overdue_timers;
         self.findings.extend(other.findings);
         self.suspects.extend(other.suspects);
     }
@@ -215,7 +216,7 @@ async fn model<E: Engine>(
 ) -> Result<Audit, StoreError> {
     let compared = compare(ReplayTarget::Model(model), store, progress).await?;
     let findings = compared.differences.iter().map(Finding::from).collect();
-    let mut audit = Audit { events: compared.events, rows: compared.rows, findings, suspects: Vec::new() };
+    let mut audit = Audit { events: compared.events, rows: compared.rows, findings, ..Audit::default() };
     for (table, key, why) in compared.unreadable {
         audit.find(FindingKind::Unreadable, table, key.partition, why);
     }

@@ -14,8 +14,9 @@ use crate::entitlements::dues::{DuesState as Dues, EntitlementChange, PaidPeriod
 use crate::entitlements::stripe::{Entitlement, tier_of_pass};
 
 /// How many billing records to keep, the newest: the current one, its renewal, some that the bank may still
-/// return, and room for a membership that is cancelled and begun again. By due date alone: the same records
-/// are kept in any order of arrival, and no renewal is forgotten before the period that it renews.
+/// return, and room for a membership that is cancelled and begun again. By due date: the same records are kept
+/// in any order of arrival, and no renewal is forgotten before the period that it renews. What is paid beyond
+/// the newest due date is kept besides.
 const REMEMBERED: usize = 6;
 /// How many subscriptions at Stripe to keep, those that last longest.
 const SUBSCRIPTIONS: usize = 4;
@@ -212,9 +213,24 @@ impl EffectiveTier {
             None => self.paid_periods.push(period),
         }
         self.paid_periods.sort_by_key(|period| (when(&period.due), period.record.clone()));
-        let many = self.paid_periods.len().saturating_sub(REMEMBERED);
-        self.paid_periods.drain(..many);
+        self.forget_what_is_over();
         true
+    }
+
+    /// Keeps the newest records, and older ones that are paid beyond the newest due date: a year that was paid
+    /// before a monthly membership began.
+    fn forget_what_is_over(&mut self) {
+        let newest = self.paid_periods.last().map(|period| when(&period.due)).unwrap_or_default();
+        let lasts = |period: &PaidPeriod| match &period.state {
+            Dues::Paid { until, .. } => when(until) > newest,
+            Dues::Failed { .. } | Dues::Retried | Dues::TakenBack | Dues::Ended | Dues::Open => false,
+        };
+        let mut older = self.paid_periods.len().saturating_sub(REMEMBERED);
+        self.paid_periods.retain(|period| {
+            let is_old = older > 0;
+            older = older.saturating_sub(1);
+            !is_old || lasts(period)
+        });
     }
 
     /// What the profile shows at a time.
@@ -339,4 +355,48 @@ fn is_free(tier: &PlanTier) -> bool {
 
 fn is_false(flag: &bool) -> bool {
     !*flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paid(record: &str, due: &str, until: &str, tier: PlanTier) -> PaidPeriod {
+        PaidPeriod {
+            record: record.into(),
+            due: format!("{due}T00:00:00Z").into(),
+            version: 1,
+            state: Dues::Paid {
+                tier,
+                until: format!("{until}T00:00:00Z").into(),
+                settled: None,
+                waived: false,
+            },
+            next: None,
+            barred: false,
+            months: 0,
+            provider: None,
+        }
+    }
+
+    /// A year that is paid outlasts any number of monthly records that began after it, in any order.
+    #[test]
+    fn a_paid_year_is_not_forgotten_behind_newer_months() {
+        let months = (1..=9).map(|m| {
+            let (due, until) = (format!("2026-{m:02}-18"), format!("2026-{:02}-18", m + 1));
+            paid(&format!("month-{m}"), &due, &until, PlanTier::Initiate)
+        });
+        let mut periods: Vec<PaidPeriod> = months.collect();
+        periods.insert(0, paid("year", "2026-01-04", "2027-01-04", PlanTier::Guildmaster));
+        for turned in 0..periods.len() {
+            let mut head = EffectiveTier::new();
+            periods.rotate_left(turned);
+            assert!(periods.iter().cloned().all(|period| head.record(period)), "{turned}");
+            let kept: Vec<&str> = head.paid_periods.iter().map(|period| period.record.as_str()).collect();
+            assert_eq!(kept.len(), REMEMBERED + 1, "{turned}: {kept:?}");
+            assert_eq!(kept[0], "year", "{turned}");
+            let access = access(&head, when("2026-12-31T00:00:00Z"));
+            assert_eq!(access.tier, PlanTier::Guildmaster, "{turned}");
+        }
+    }
 }

@@ -169,10 +169,13 @@ impl Case {
         // A debit that was withdrawn leaves the next record that it had promised, cancelled.
         let mut as_order =
             find(allowed, &view).or_else(|| find(allowed, &books.without_abandoned_records().view()));
-        // A collector that found the lock held, or withdrew its attempt, has done nothing; its task comes
-        // again.
-        let did_nothing = |result: &str| result.ends_with(LOCKED) || result.contains("outcome: Withdrawn");
-        let did = |(act, result): (&Act, &String)| (!did_nothing(result)).then_some(*act);
+        // A collector that found the lock held has done nothing; its task comes again. So has one that made
+        // no debit, where the reactivation is due at once: the next run collects the new record.
+        let is_due_at_once = self.kinds().contains(&"REACTIVATE on its date") && books.debits.is_empty();
+        let did_nothing = |act: &Act, result: &str| {
+            result.ends_with(LOCKED) || (is_due_at_once && matches!(act.kind, "debit" | "pay"))
+        };
+        let did = |(act, result): (&Act, &String)| (!did_nothing(act, result)).then_some(*act);
         let others: Vec<Act> = self.acts.iter().zip(&ended.results).filter_map(did).collect();
         if as_order.is_none() && others.len() < self.acts.len() {
             let orders = self.orders_of(&others).await;

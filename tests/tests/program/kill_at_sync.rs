@@ -305,6 +305,17 @@ fn command_on_record(dues: &Dues, args: &[&str], as_of: &str, days: [&str; 2], e
 }
 
 #[test]
+fn clock_at_the_end_of_a_paid_period() {
+    let dues = sent(&["u-1", "u-2"]);
+    dues.ok(&["sandbox", "deliver", "--as-of", SETTLED]);
+    let file = dues.file("cancel.ndjson", &ndjson(&[plain("x-1", "CANCEL", "u-1", "2026-02-10")]));
+    dues.ok(&["ingest", "--stream", "memberships", &file, "--as-of", "2026-02-10T12:00:00Z"]);
+    let command = ["clock", "--as-of", MARCH];
+    let scenario = Scenario::new(&dues, &command, &["u-2"]).ending(&["u-1"]);
+    Scenario { days: [MARCH, "2026-04-01"], ..scenario }.hold();
+}
+
+#[test]
 fn pay() {
     command_on_record(&january(&["u-1", "u-2"]), &["pay"], FEBRUARY, [FEBRUARY, MARCH], false);
 }
@@ -681,7 +692,8 @@ fn serve_while_it_ingests() {
 }
 
 /// Every command that writes, and its tests above.
-const KILLED: [(&str, &[&str]); 23] = [
+const KILLED: [(&str, &[&str]); 24] = [
+    ("clock", &["clock_at_the_end_of_a_paid_period"]),
     (
         "ingest",
         &["ingest_of_memberships_into_a_new_store", "ingest_of_membership_changes", "ingest_of_payments"],
@@ -711,13 +723,14 @@ const KILLED: [(&str, &[&str]); 23] = [
 ];
 
 /// Commands that only read, write a file of their own, or fill a folder that they empty first.
-const NOT_KILLED: [&str; 16] = [
+const NOT_KILLED: [&str; 17] = [
     "demo",
     "show",
     "history",
     "parked list",
     "parked show",
     "explain",
+    "attention",
     "audit",
     "backup",
     "money list",

@@ -139,12 +139,12 @@ fn webhooks_of_a_stand_in_for_stripe_arrive_and_only_ours_are_kept() {
     until("every webhook is delivered", || delivered(&stripe.log()).len() >= all.len());
     assert_eq!(delivered(&stripe.log()), all, "{}", stripe.log());
 
-    until("the tier is gone", || stands(&dues).3.is_empty());
-    let (tier, source, credits, _) = stands(&dues);
+    let status = || dues.json(&["show", "u-1"])["stripe_subscriptions"][0]["status"].clone();
+    until("the subscription is cancelled", || status() == "canceled");
     assert_eq!(
-        (tier.as_str(), source.as_str(), credits),
-        ("free", "subscription", 0),
-        "cancelled, and paid for until the month ends"
+        stands(&dues),
+        ("SAGE".to_owned(), "subscription".into(), 0, vec!["dues-sage".to_owned()]),
+        "cancelled, and paid for until the month ends: profile, access and group agree"
     );
     let inbox = dues.inbox();
     let mut kept: Vec<String> = inbox.iter().map(|(_, body)| kind(body)).collect();

@@ -41,21 +41,21 @@ fn actions_are_counted_up_to_the_limit_of_the_plan() {
         &["ada has reached the daily limit of simulations: 3 of 3 used, resets at 2026-01-06T00:00:00Z"],
     );
 
-    // A plan removes the limit.
-    let (_, event) = subscription("e-1", "created", MONDAY, "ada", "SAGE", "active", MONDAY);
+    // A plan removes the limit. Past due, because the program shows the plan of today: Stripe says when it ends.
+    let (_, event) = subscription("e-1", "created", MONDAY, "ada", "SAGE", "past_due", MONDAY);
     dues.ingest("stripe", &[event]);
     assert_eq!(dues.ok(&args(&dues.count("ada", "k-3", MONDAY))), "ada: simulations 4 today, plan pro\n");
     dues.ok(&args(&dues.count("ben", "k-0", MONDAY)));
     let shown = dues.json(&["show", "ada"]);
     assert_eq!(
         (&shown["usage"]["plan_id"], &shown["usage"]["subscriptions"][0]["status"]),
-        (&json!("pro"), &json!("active"))
+        (&json!("pro"), &json!("past_due"))
     );
     assert_says(
         &dues.ok(&["show", "ada"]),
         &[
             "usage     plan pro; today: ai_recommendations 0, simulations 0, strategies 0",
-            "sub_ada pro active",
+            "sub_ada pro past_due",
         ],
     );
 
