@@ -14,9 +14,9 @@ use crate::entitlements::dues::{DuesState as Dues, EntitlementChange, PaidPeriod
 use crate::entitlements::stripe::{Entitlement, tier_of_pass};
 
 /// How many billing records to keep, the newest: the current one, its renewal, some that the bank may still
-/// return, and room for a membership that is cancelled and begun again. By due date: the same records are kept
-/// in any order of arrival, and no renewal is forgotten before the period that it renews. What is paid beyond
-/// the newest due date is kept besides.
+/// return, and room for a membership that is cancelled and begun again. By due date: the same records are
+/// kept in any order of arrival, and no renewal is forgotten before the period that it renews. What is paid
+/// beyond the newest due date is kept besides.
 const REMEMBERED: usize = 6;
 /// How many subscriptions at Stripe to keep, those that last longest.
 const SUBSCRIPTIONS: usize = 4;
@@ -217,8 +217,8 @@ impl EffectiveTier {
         true
     }
 
-    /// Keeps the newest records, and older ones that are paid beyond the newest due date: a year that was paid
-    /// before a monthly membership began.
+    /// Keeps the newest records, and older ones that are paid beyond the newest due date: a year that was
+    /// paid before a monthly membership began.
     fn forget_what_is_over(&mut self) {
         let newest = self.paid_periods.last().map(|period| when(&period.due)).unwrap_or_default();
         let lasts = |period: &PaidPeriod| match &period.state {

@@ -41,7 +41,7 @@ fn actions_are_counted_up_to_the_limit_of_the_plan() {
         &["ada has reached the daily limit of simulations: 3 of 3 used, resets at 2026-01-06T00:00:00Z"],
     );
 
-    // A plan removes the limit. Past due, because the program shows the plan of today: Stripe says when it ends.
+    // A plan removes the limit. It is past due, because the program shows the plan of today.
     let (_, event) = subscription("e-1", "created", MONDAY, "ada", "SAGE", "past_due", MONDAY);
     dues.ingest("stripe", &[event]);
     assert_eq!(dues.ok(&args(&dues.count("ada", "k-3", MONDAY))), "ada: simulations 4 today, plan pro\n");
