@@ -485,7 +485,7 @@ fn downgrade_requested(record: &Record, event: &Event, plan: &Plan) -> Decision 
 fn cancel_requested(record: &Record, event: &Event, time: CancelTime) -> Decision {
     let end = match time {
         CancelTime::Now => Some(event.at),
-        CancelTime::PeriodEnd => followups::period_end(record),
+        CancelTime::PeriodEnd => followups::period_end(record, event.at),
     };
     // The earlier of two cancellations counts.
     let end = end.into_iter().chain(record.cancel_at.as_ref().map(GoTime::at)).min();

@@ -143,6 +143,11 @@ async fn pass_on<E: Engine>(
     report: &Report,
     (transaction_id, to): (TransactionId, SubscriptionId),
 ) -> Result<(), CommitError> {
+    match report.kind {
+        // That it settled is why it was applied, with what was left of it.
+        ReportKind::Sent | ReportKind::Settled { .. } => return Ok(()),
+        ReportKind::Returned(_) | ReportKind::Refunded { .. } | ReportKind::ChargedBack(_) => {}
+    }
     let attempt = AttemptName { transaction_id: Some(transaction_id), number: None };
     let event = Event {
         kind: EventKind::Reported(Report { attempt: attempt.clone(), kind: report.kind.clone() }),

@@ -161,7 +161,7 @@ fn may_move(record: &Record, to: Time, of_user: &[Record]) -> Result<(), Rejecti
 /// Maximum number of steps and lost races of one command; more indicate a fault.
 const MAX_STEPS: u32 = 200;
 
-/// The named record; for a cancellation also its successors, or billing would continue.
+/// The named record; for a cancellation also the others of the membership, or billing would continue.
 fn affected_records(
     user: &UserRecords,
     id: &SubscriptionId,
@@ -183,6 +183,14 @@ fn affected_records(
         }
         ids.push(next.subscription_id.clone());
     }
+    let since = user.get(id).and_then(|record| record.member_since.clone());
+    // What the member is behind with, of the same membership, ends with it.
+    let behind = |record: &&Record| {
+        since.is_some() && record.member_since == since && !ids.contains(&record.subscription_id)
+    };
+    let behind: Vec<SubscriptionId> =
+        user.records.iter().filter(behind).map(|record| record.subscription_id.clone()).collect();
+    ids.extend(behind);
     let is_open = |id: &SubscriptionId| {
         user.get(id).is_some_and(|record| record.is_open() || matches!(record.state, State::AchSent(_)))
     };
@@ -192,7 +200,6 @@ fn affected_records(
         return vec![id.clone()];
     }
     // Paid records of the same membership that may still be returned end with it.
-    let since = user.get(id).and_then(|record| record.member_since.clone());
     let paid = user.records.iter().filter(|r| r.member_since == since && may_be_returned(r, now));
     open_records.into_iter().chain(paid.map(|record| record.subscription_id.clone())).collect()
 }

@@ -143,8 +143,12 @@ pub(super) fn with_next(mut record: Record) -> Record {
 }
 
 /// The end of the member's paid time, seen from this record. A record that waits for its first attempt
-/// bills the time after its due date; an attempted one covers the time up to the next due date.
-pub(super) fn period_end(record: &Record) -> Option<Time> {
+/// bills the time after its due date; an attempted one covers the time up to the next due date, unless it was
+/// paid ahead of its own.
+pub(super) fn period_end(record: &Record, now: Time) -> Option<Time> {
+    if now < record.billing_date.at() {
+        return Some(record.billing_date.at());
+    }
     match &record.state {
         State::Scheduled | State::Paused(_) => Some(record.billing_date.at()),
         State::AchSent(_)
