@@ -220,7 +220,9 @@ impl EffectiveTier {
     /// Keeps the newest records, and older ones that are paid beyond the newest due date: a year that was
     /// paid before a monthly membership began.
     fn forget_what_is_over(&mut self) {
-        let newest = self.paid_periods.last().map(|period| when(&period.due)).unwrap_or_default();
+        // A renewal that was cancelled lies ahead of all that is billed.
+        let billed = self.paid_periods.iter().filter(|period| period.state != Dues::Ended);
+        let newest = billed.map(|period| when(&period.due)).max().unwrap_or_default();
         let lasts = |period: &PaidPeriod| match &period.state {
             Dues::Paid { until, .. } => when(until) > newest,
             Dues::Failed { .. } | Dues::Retried | Dues::TakenBack | Dues::Ended | Dues::Open => false,
@@ -388,6 +390,9 @@ mod tests {
         });
         let mut periods: Vec<PaidPeriod> = months.collect();
         periods.insert(0, paid("year", "2026-01-04", "2027-01-04", PlanTier::Guildmaster));
+        // Its renewal was cancelled when the monthly membership began.
+        let renewal = paid("renewal", "2027-01-04", "2028-01-04", PlanTier::Guildmaster);
+        periods.insert(1, PaidPeriod { state: Dues::Ended, ..renewal });
         for turned in 0..periods.len() {
             let mut head = EffectiveTier::new();
             periods.rotate_left(turned);
